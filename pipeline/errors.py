@@ -82,7 +82,7 @@ class PipelineError(Exception):
     def is_folded(self) -> bool:
         """Whether what is said to people names fewer faults than there are."""
         plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
-        return len(self.faults) > self.MOST or any(len(alike) > EXAMPLES for alike in _by_cause(plain))
+        return len(self.faults) > self.MOST or any(len(alike) > EXAMPLES for alike in _group_by_cause(plain))
 
     def paragraph(self, every: bool = False) -> str:
         """What, where, cause and remedy in one paragraph, then the faults: a line for a cause that has more than five, with five examples
@@ -100,8 +100,8 @@ class PipelineError(Exception):
         plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
         # What else is said of the first failure stands before the table, what followed from all of them behind it.
         before = self.faults.index(rows[0]) if rows else len(plain)
-        lines = [f"  - {line}" for line in (plain[:before] if every else _folded(plain[:before], self.MOST))]
-        lines += [f"  {line}" for line in _table(rows, len(rows) if every else self.MOST, self.listed_in)]
+        lines = [f"  - {line}" for line in (plain[:before] if every else _fold_faults(plain[:before], self.MOST))]
+        lines += [f"  {line}" for line in _write_table(rows, len(rows) if every else self.MOST, self.listed_in)]
         lines += [f"  - {line}" for line in plain[before:]]
         if self.is_folded and not every:
             lines.append(
@@ -120,7 +120,7 @@ EXAMPLES = 5
 """Faults of one cause that are named."""
 
 
-def _by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
+def _group_by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
     """The faults that say the same of other things of one system: but for the names in quotes and the numbers, their words are equal."""
     causes: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:
@@ -135,7 +135,7 @@ def _by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
 _QUOTED = re.compile(r"(?<!\w)'([^']+)'")
 
 
-def _lines(alike: Sequence[Fault]) -> list[str]:
+def _write_lines(alike: Sequence[Fault]) -> list[str]:
     """The faults of one cause: each, for it may hold a command; more than five in a line, with what tells four of them from the first."""
     if len(alike) <= EXAMPLES:
         return [str(fault) for fault in alike]
@@ -145,9 +145,9 @@ def _lines(alike: Sequence[Fault]) -> list[str]:
     return [f"{alike[0]} (and {len(alike) - 1} like it: {others} and {len(alike) - EXAMPLES} more)"]
 
 
-def _folded(faults: Sequence[Fault], most: int) -> list[str]:
+def _fold_faults(faults: Sequence[Fault], most: int) -> list[str]:
     """A line for each cause; where there are more than ``most``, some of each kind with the number of the others."""
-    causes = _by_cause(faults)
+    causes = _group_by_cause(faults)
     left = Counter(alike[0].kind for alike in causes)
     share: dict[str, int] = {}
     for done, (kind, count) in enumerate(sorted(left.items(), key=lambda one: one[1])):
@@ -155,14 +155,14 @@ def _folded(faults: Sequence[Fault], most: int) -> list[str]:
     lines = []
     for kind in left:
         mine = [alike for alike in causes if alike[0].kind == kind]
-        lines += [line for alike in mine[: share[kind]] for line in _lines(alike)]
+        lines += [line for alike in mine[: share[kind]] for line in _write_lines(alike)]
         if len(mine) > share[kind]:
             rest = sum(map(len, mine[share[kind] :]))
             lines.append(f"and {rest} more{f' [{kind}]' if kind else ''}")
     return lines
 
 
-def _table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:
+def _write_table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:
     """Failed tasks as the lines of a table in plain text, the first ``most`` of them."""
     if not rows:
         return []
@@ -229,11 +229,11 @@ def os_error(error: OSError, what: str, where: str | Path) -> StageFailed:
         where: the file or folder, unless the error names one.
     """
     place = str(error.filename or where)
-    cause, remedy = why(error.errno, place)
+    cause, remedy = explain_errno(error.errno, place)
     return StageFailed(f"{what}: {error.strerror or error}", where=place, cause=cause, remedy=f"{remedy}, {AGAIN}")
 
 
-def why(number: int | None, place: str, setting: str = "paths.root") -> tuple[str, str]:
+def explain_errno(number: int | None, place: str, setting: str = "paths.root") -> tuple[str, str]:
     """The likely cause of an error of the system, by its number, and what mends it; ``setting`` names the folder it lies in."""
     quoted = shlex.quote(place)
     match number:
@@ -284,20 +284,20 @@ def why(number: int | None, place: str, setting: str = "paths.root") -> tuple[st
     return "", "mend the cause"
 
 
-def system(error: BaseException, where: object = "") -> StageFailed | None:
+def explain_system_error(error: BaseException, where: object = "") -> StageFailed | None:
     """What is to be said of an error of the system that nobody has explained; None if it is no such error.
 
     Args:
         error: what was raised.
         where: what was worked on, if the error itself does not say.
     """
-    full = no_room(error, where)
+    full = explain_full_disk(error, where)
     if (
         full is not None or not isinstance(error, OSError) or error.errno is None
     ):  # without a number it is a library's own
         return full
-    place = _place(error) or str(where)
-    cause, remedy = why(error.errno, place)
+    place = _find_place(error) or str(where)
+    cause, remedy = explain_errno(error.errno, place)
     if not place:
         remedy = "mend the cause"
     return StageFailed(
@@ -319,7 +319,7 @@ _NAMED = {
 }
 
 
-def no_room(error: BaseException, where: object = "") -> StageFailed | None:
+def explain_full_disk(error: BaseException, where: object = "") -> StageFailed | None:
     """What is to be said of an error at whose root nothing can be written any more; None if it is another one.
 
     Libraries wrap the system's error, and some leave nothing of it but its words.
@@ -328,18 +328,18 @@ def no_room(error: BaseException, where: object = "") -> StageFailed | None:
         error: what was raised.
         where: what was written to, if the error itself does not say.
     """
-    for one in _chain(error):
+    for one in _list_chain(error):
         number = one.errno if isinstance(one, OSError) else None
         if number not in FULL and not isinstance(one, PipelineError):
             number = next((code for words, code in _NAMED.items() if words in str(one).lower()), None)
         if number in FULL:
-            place = _place(one) or str(where)
-            cause, remedy = why(number, place)
+            place = _find_place(one) or str(where)
+            cause, remedy = explain_errno(number, place)
             return StageFailed(f"nothing more can be written: {cause}", where=place, remedy=f"{remedy}, {AGAIN}")
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _list_chain(error: BaseException) -> Iterator[BaseException]:
     """An error and what it was raised from."""
     seen: list[BaseException] = []
     while error not in seen:
@@ -351,7 +351,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         error = following
 
 
-def _place(error: BaseException) -> str:
+def _find_place(error: BaseException) -> str:
     name = error.filename if isinstance(error, OSError) else None
     if isinstance(name, bytes):
         name = name.decode(errors="replace")

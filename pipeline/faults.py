@@ -261,7 +261,7 @@ KINDS = {
 }
 
 
-def shown(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """A text as it may be printed: what a terminal would obey or not show, in its escape form (``\\x1b``, ``\\u2028``)."""
     if text.isprintable() and not UNSEEN.search(text):
         return text
@@ -288,7 +288,7 @@ class Faults:
     def add(self, kind: str, what: str, where: str | Path = "") -> None:
         if kind not in self.kinds:
             raise KeyError(kind)
-        self.found.append(Fault(shown(what), shown(str(where)), kind))
+        self.found.append(Fault(escape_unprintable(what), escape_unprintable(str(where)), kind))
 
     def has(self, kind: str) -> bool:
         return any(fault.kind == kind for fault in self.found)
@@ -312,7 +312,7 @@ class Faults:
         count = len(self.found)
         raise DataError(
             what or f"{self.about} {count} fault{'s' if count > 1 else ''}",
-            where=shown(str(where)),
+            where=escape_unprintable(str(where)),
             cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
             remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)

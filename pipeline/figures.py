@@ -63,7 +63,7 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def draw(width: float, height: float, paint: Callable[[Figure], None], layout: Layout = "constrained") -> str:
+def draw_svg(width: float, height: float, paint: Callable[[Figure], None], layout: Layout = "constrained") -> str:
     """Paint on a new figure of this size (inches) and return its SVG; equal input gives equal bytes."""
     with mpl.rc_context({**mpl.rcParamsDefault, **STYLE}), warnings.catch_warnings():
         # Speaker ids may hold characters that the font lacks; they are drawn as boxes, the CSV has them.
@@ -83,7 +83,7 @@ def draw(width: float, height: float, paint: Callable[[Figure], None], layout: L
     return re.sub(r"<!--.*?-->\n?", "", buffer.getvalue(), flags=re.DOTALL)
 
 
-def colours(names: Sequence[str]) -> Styles:
+def assign_colours(names: Sequence[str]) -> Styles:
     """Colour, dash and marker for each name; ``original`` (also with a run's letter) is grey."""
     styles: Styles = {}
     index = 0
@@ -97,28 +97,28 @@ def colours(names: Sequence[str]) -> Styles:
     return styles
 
 
-def label(text: object, most: int = 28) -> str:
+def shorten_label(text: object, most: int = 28) -> str:
     """An id as it may be drawn: printable characters only, long ones cut in the middle."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-(most // 2 - 1) :]}"
 
 
-def heading(parts: Sequence[str], most: int = 44) -> str:
+def write_heading(parts: Sequence[str], most: int = 44) -> str:
     """The title of a panel: ``a · b · c``, on two lines where one is too short, as much as fits above."""
     shown = [part for part in parts if part]
     for cut in range(len(shown), 0, -1):
         lines = [" · ".join(part) for part in (shown[:cut], shown[cut:]) if part]
         if all(len(line) <= most for line in lines):
-            return "\n".join(label(line, most) for line in lines)
-    return "\n".join(label(" · ".join(part), most) for part in (shown[:1], shown[1:]) if part)
+            return "\n".join(shorten_label(line, most) for line in lines)
+    return "\n".join(shorten_label(" · ".join(part), most) for part in (shown[:1], shown[1:]) if part)
 
 
-def figure_number(value: float, digits: int = 2) -> str:
+def format_number(value: float, digits: int = 2) -> str:
     """A number in an alt text."""
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def grid(figure: Figure, panels: int, columns: int, **kwargs: Any) -> list[Axes]:
+def make_grid(figure: Figure, panels: int, columns: int, **kwargs: Any) -> list[Axes]:
     """``panels`` axes in rows of ``columns``, the rest of the last row left empty."""
     rows = -(-panels // columns)
     axes: list[Axes] = figure.subplots(rows, columns, squeeze=False, **kwargs).ravel().tolist()
@@ -127,6 +127,6 @@ def grid(figure: Figure, panels: int, columns: int, **kwargs: Any) -> list[Axes]
     return axes[:panels]
 
 
-def about(**names: str) -> str:
+def describe(**names: str) -> str:
     """``subset x, extractor y``, leaving out what is empty."""
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in names.items() if value)

@@ -1,4 +1,6 @@
-"""Files: their digests, their names, the one way in which somebody's file is opened, and the one in which a file is replaced."""
+"""Files: their digests, their names, the one way in which somebody's file is opened, the one in which a file is replaced, and where
+the files are that come with the project.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from pipeline.errors import AGAIN, FULL, StageFailed, why
+from pipeline.errors import AGAIN, FULL, StageFailed, explain_errno
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -47,11 +49,11 @@ def open_regular(path: Path, most: int | None = None) -> BinaryIO:
         TooLarge: it has more bytes.
         OSError: it cannot be opened.
     """
-    _refuse(path, path.stat(), most)  # before it is opened: opening some devices does something
+    _refuse_irregular(path, path.stat(), most)  # before it is opened: opening some devices does something
     # It may have been replaced in between, and opening a pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _refuse(path, os.fstat(descriptor), most)
+        _refuse_irregular(path, os.fstat(descriptor), most)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -79,7 +81,7 @@ def is_below(name: str) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
-def inside(folder: Path, name: str) -> Path:
+def resolve_inside(folder: Path, name: str) -> Path:
     """The file that a manifest names by its path below a folder.
 
     Raises:
@@ -91,12 +93,12 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def memory() -> int:
+def read_memory() -> int:
     """Bytes of this machine's memory: what needs more cannot be read at all."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _refuse(path: Path, found: os.stat_result, most: int | None) -> None:
+def _refuse_irregular(path: Path, found: os.stat_result, most: int | None) -> None:
     kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -113,7 +115,7 @@ _CODED = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
 _READABLE = 40
 
 
-def name_of(text: str) -> str:
+def make_file_name(text: str) -> str:
     """The name of a file or folder for an id, a set, a recipe: at most 80 bytes of plain ASCII, without an extension.
 
     A short text of lower-case letters, digits and ``_ . # -`` is its own name. Any other is told by its first characters, those
@@ -144,7 +146,7 @@ _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 """What file systems say that cannot do it, to folders above all: CIFS, AFS, 9p, vboxsf, some of FUSE. EBADF: they want it open for writing."""
 
 
-def sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Have the system put a file or folder on the disk, where the file system can do that; OSError where it can and failed."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -174,13 +176,13 @@ def write_atomically(path: Path, content: str | bytes | Callable[[Path], object]
             temporary.write_bytes(content)
         else:
             temporary.write_text(content, encoding="utf-8", newline="")
-        sync(temporary)
+        sync_to_disk(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def now(folder: Path) -> float:
+def read_clock(folder: Path) -> float:
     """Seconds since 1970 by the clock that gives the files of a folder their times: of a file server its own, whatever the clock of
     this machine says. Ages of what others write are told by it. Where nothing can be written, it is this machine's."""
     try:
@@ -190,14 +192,14 @@ def now(folder: Path) -> float:
         return time.time()
 
 
-def sweep(path: Path) -> None:
+def sweep_temporary(path: Path) -> None:
     """Remove what a kill has left of :func:`write_atomically` beside a file that nobody is writing now."""
     for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
         left.unlink(missing_ok=True)
 
 
 @contextmanager
-def temporary(prefix: str) -> Iterator[Path]:
+def temporary_folder(prefix: str) -> Iterator[Path]:
     """A folder of its own among the temporary files (``TMPDIR``), for what programs outside read and write; it goes at the end.
 
     Raises:
@@ -212,7 +214,7 @@ def temporary(prefix: str) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise _no_temporary(why(error.errno, folder)[0], str(Path(folder).parent)) from error
+        raise _no_temporary(explain_errno(error.errno, folder)[0], str(Path(folder).parent)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -225,7 +227,7 @@ def _no_temporary(reason: str, place: str) -> StageFailed:
     )
 
 
-def replacing(path: str | Path, command: str, ending: str = "new") -> str:
+def write_replace_command(path: str | Path, command: str, ending: str = "new") -> str:
     """The shell command that runs another, which makes ``FILE.new``, and puts that in the file's place.
 
     The old file stays as ``FILE.bak``; one that is there already is older still, and stays.
@@ -234,7 +236,14 @@ def replacing(path: str | Path, command: str, ending: str = "new") -> str:
     return f"{command} && {{ mv -n {old} {kept}; mv {new} {old}; }}"
 
 
-def exchange(one: Path, other: Path) -> str:
+def write_exchange_command(one: Path, other: Path) -> str:
     """The command that puts two files or folders into each other's place."""
     first, second, between = (shlex.quote(str(path)) for path in (one, other, f"{other}.swap"))
     return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"
+
+
+def find_assets(kind: str) -> Path:
+    """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
+    package = Path(__file__).resolve().parent
+    packed = package / "_assets" / kind
+    return packed if packed.is_dir() else package.parent / kind

@@ -1,33 +1,61 @@
-"""What the system lets this process have: cores, memory, file systems. Linux says it in files; elsewhere less is known."""
+"""What the system lets this process have: cores, memory, file systems, and folders for what libraries compile.
+
+Linux says it in files; elsewhere less is known. numba would write beside the source files, matplotlib into the home folder, torch into
+``/tmp``: they keep theirs in a folder that the configuration names (``paths.cache``), and nowhere else. numba and torch load again what
+they wrote by unpickling it: such a folder must be as trusted as the code is, so it is never a part of a store, which people share.
+What a user has said by a variable of the library itself (``NUMBA_CACHE_DIR``, ``MPLCONFIGDIR``) holds.
+"""
 
 from __future__ import annotations
 
+import atexit
+import gc
+import logging
 import math
 import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+CPUS = "SLURM_CPUS_PER_TASK"
+
+
+def count_cores() -> int:
+    """What Slurm gave, else the cores that this process may run on."""
+    return count_slurm_cores() or len(os.sched_getaffinity(0))
+
+
+def count_slurm_cores() -> int:
+    """What Slurm gave a task; 0 if it says nothing, or nothing that is a number of cores."""
+    value = os.environ.get(CPUS, "").strip()
+    number = re.fullmatch(r"([0-9]{1,6})(\(x[0-9]+\))?", value)  # 2(x3): two on each of three nodes
+    return int(number[1]) if number else 0
+
 
 PROC = Path("/proc")
 
 
-def cores() -> int:
+def count_allowed_cores() -> int:
     """The cores that this process may use at once: those that it may run on, and no more than the quota of its control groups
     (containers, schedulers) has time for."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # no Linux
         allowed = os.cpu_count() or 1
-    return max(1, math.ceil(min(allowed, quota())))
+    return max(1, math.ceil(min(allowed, read_quota())))
 
 
-def quota() -> float:
+def read_quota() -> float:
     """The cores for which the control groups of this process have time; infinite where nothing limits them."""
     found = [math.inf]
-    for folder in _groups("cpu"):
+    for folder in _list_groups("cpu"):
         try:
-            whole = _text(folder / "cpu.max").split()
-            limit, period = whole if len(whole) == 2 else (_text(folder / _QUOTA), _text(folder / _PERIOD))
+            whole = _read_text(folder / "cpu.max").split()
+            limit, period = whole if len(whole) == 2 else (_read_text(folder / _QUOTA), _read_text(folder / _PERIOD))
             if limit != "max" and int(limit) > 0 and int(period) > 0:
                 found.append(int(limit) / int(period))
         except ValueError:
@@ -35,12 +63,12 @@ def quota() -> float:
     return min(found)
 
 
-def memory() -> int:
+def read_memory() -> int:
     """Bytes of memory that this process may use: the machine's, or less if its control groups have a limit."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for folder in _groups("memory"):
+    for folder in _list_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _text(folder / name)
+            text = _read_text(folder / name)
             if text.isdecimal():
                 found.append(int(text))
     return min(found)
@@ -61,10 +89,10 @@ class Mount:
     options: tuple[str, ...] = ()
 
 
-def mount(path: Path) -> Mount:
+def find_mount(path: Path) -> Mount:
     """The file system that a path lies on, which need not exist yet."""
     found = Mount(Path("/"))
-    for line in _text(PROC / "mounts").splitlines():
+    for line in _read_text(PROC / "mounts").splitlines():
         fields = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" ")]
         if len(fields) < 4:
             continue
@@ -78,12 +106,12 @@ def mount(path: Path) -> Mount:
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 
 
-def _groups(controller: str) -> list[Path]:
+def _list_groups(controller: str) -> list[Path]:
     """The folders of the control groups that this process is in, with all that they lie in, for a controller; those of version 2
     (``0::PATH``) hold every controller."""
     found = []
-    roots = _group_roots()
-    for line in _text(PROC / "self" / "cgroup").splitlines():
+    roots = _find_group_roots()
+    for line in _read_text(PROC / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         names, _, place = rest.partition(":")
         root = roots.get("" if not names else controller) if not names or controller in names.split(",") else None
@@ -94,10 +122,10 @@ def _groups(controller: str) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _group_roots() -> dict[str, Path]:
+def _find_group_roots() -> dict[str, Path]:
     """Where the control groups are mounted: of version 1 by controller, of version 2 under ''."""
     roots = {}
-    for line in _text(PROC / "mounts").splitlines():
+    for line in _read_text(PROC / "mounts").splitlines():
         fields = line.split(" ")
         if len(fields) >= 4 and fields[2] == "cgroup2":
             roots[""] = Path(fields[1])
@@ -106,8 +134,98 @@ def _group_roots() -> dict[str, Path]:
     return roots
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:
         return ""
+
+
+OBJECTS = 200_000
+"""Made since the collector looked last, before it looks again; 700 by default, so that it is at work a third of the time where a
+million values are made that stay."""
+
+
+@contextmanager
+def collect_seldom() -> Iterator[None]:
+    """Have the collector look seldom, as is right where many values are made that stay: lists of a corpus, tasks of a plan."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(OBJECTS, before[0]) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+FOLDERS = {
+    "NUMBA_CACHE_DIR": "numba",
+    "MPLCONFIGDIR": "matplotlib",
+    "TORCHINDUCTOR_CACHE_DIR": "torch",
+    "CUDA_CACHE_PATH": "cuda",
+}
+ROOM = 1 << 20
+"""Bytes: what a run without a GPU keeps takes half of it."""
+
+log = logging.getLogger(__name__)
+
+
+def find_home() -> Path:
+    """The home folder of this user; a folder that is not there for one who has none, as in a container under a number of its own."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+def find_cache_folder() -> Path:
+    """The folder where the configuration names none."""
+    return find_home() / ".cache" / "voice-privacy" / "compiled"
+
+
+def use_cache_folder(folder: Path, root: Path | None = None) -> None:
+    """Have the libraries that are loaded from now on, here and in the processes that this one starts, keep theirs in a folder.
+
+    Where nothing can be written there (no home folder, a quota that is used up), it is a folder for this process alone, among
+    the temporary files or else in ``root``, and nothing is kept.
+    """
+    wanted = {name: below for name, below in FOLDERS.items() if not os.environ.get(name)}
+    if not wanted:
+        return
+    place: Path | None = folder
+    if not is_writable(folder):
+        place = _make_passing_folder(root)
+        log.info("nothing can be kept in %s: what is compiled is compiled anew in each process (paths.cache)", folder)
+    for name, below in wanted.items():
+        if place is not None:
+            os.environ[name] = str(place / below)
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a folder is there, or can be made, and has room: only writing tells where there is a quota."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
+            return stream.write(bytes(ROOM)) == ROOM
+    except OSError:
+        return False
+
+
+def _make_passing_folder(root: Path | None) -> Path | None:
+    """A folder that goes when this process ends; None where there is no room for one."""
+    for parent in dict.fromkeys((None, root)):
+        made = ""
+        with suppress(OSError):
+            if parent is not None:
+                parent.mkdir(parents=True, exist_ok=True)
+            made = tempfile.mkdtemp(prefix=".voice-privacy-", dir=parent)
+        if made and is_writable(Path(made)):
+            atexit.register(_remove, made, os.getpid())
+            return Path(made)
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+    return None
+
+
+def _remove(made: str, pid: int) -> None:
+    if os.getpid() == pid:  # not at the end of a process that was forked
+        shutil.rmtree(made, ignore_errors=True)

@@ -29,22 +29,22 @@ _GUESSED = 50
 """Files whose names are looked at to tell how they differ from the ids."""
 
 
-def composed(name: str) -> str:
+def normalise_name(name: str) -> str:
     """A name in the form in which names are compared: NFC."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
-def legal_id(name: str) -> str:
+def make_id(name: str) -> str:
     """A file or folder name as an id."""
-    return re.sub(r"\s+", "_", composed(name).strip())
+    return re.sub(r"\s+", "_", normalise_name(name).strip())
 
 
-def look_alike(name: str) -> str:
+def fold_lookalikes(name: str) -> str:
     """What a name looks like in print: letters of other alphabets, wide letters and dashes as the ASCII that they resemble."""
     return name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_RESEMBLED)
 
 
-def differing(one: str, other: str) -> str:
+def describe_difference(one: str, other: str) -> str:
     """By which characters two names differ that look alike, by their codes."""
     codes = (
         ", ".join(f"U+{ord(letter):04X}" for letter in name if letter not in rest)
@@ -53,12 +53,12 @@ def differing(one: str, other: str) -> str:
     return " for ".join(filter(None, codes))
 
 
-def few(names: Sequence[str], most: int = 5) -> str:
+def join_few(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first of them where there are many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def existing(path: Path) -> Path:
+def find_existing(path: Path) -> Path:
     """The path itself, or the one of its other Unicode form if that is there and it is not."""
     if str(path).isascii() or os.path.lexists(path):
         return path
@@ -96,12 +96,12 @@ class Pattern:
     def wanted(self, row: Mapping[str, Any]) -> str:
         """What the file of a row of a manifest is called; digits for ``{number}`` are left out."""
         values = {name: str(row.get(name, "")) for name in FIELDS}
-        made = legal_id(_FIELD.sub(lambda found: values[found[1]], self.text.replace("{number}", "")))
+        made = make_id(_FIELD.sub(lambda found: values[found[1]], self.text.replace("{number}", "")))
         return made.casefold() if self.ignore_case else made
 
     def found(self, name: str) -> str | None:
         """What a file is called, given its name without the extension; None if it cannot be of this pattern."""
-        made = legal_id(name)
+        made = make_id(name)
         for end, digits in (("{number}", r"^\d+"), ("$", r"\d+$")):
             numbered = self.text.startswith(end) if end != "$" else self.text.endswith("{number}")
             if numbered:
@@ -111,7 +111,7 @@ class Pattern:
         return made.casefold() if self.ignore_case else made
 
 
-def override(key: str, value: str) -> str:
+def quote_override(key: str, value: str) -> str:
     """An override of the command line for a value with brackets, quoted for Hydra and the shell."""
     return f"\"{key}='{value}'\""
 
@@ -131,7 +131,7 @@ class Guess:
     said: str
 
 
-def guess(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
+def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
     """The pattern that gives most of the lacking rows a file of their own; None if none gives half of either.
 
     Args:
@@ -139,26 +139,26 @@ def guess(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess |
         stems: names, without extensions, of files that belong to no row.
     """
     best: Guess | None = None
-    for pattern in _candidates(lacking, stems):
+    for pattern in _suggest_patterns(lacking, stems):
         there = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
         files = sum(there[pattern.wanted(row)] == 1 for row in lacking)
         if 2 * files >= min(len(lacking), len(stems)) and files and (best is None or files > best.files):
-            best = Guess(pattern, files, _said(pattern))
+            best = Guess(pattern, files, _describe_pattern(pattern))
     return best
 
 
-def _candidates(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
+def _suggest_patterns(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
     """Patterns that some of the names suggest, those of one case first, the most frequent first."""
     for ignore_case in (False, True):
         rows = {(str(row["utterance"]).casefold() if ignore_case else str(row["utterance"])): row for row in lacking}
         seen: Counter[str] = Counter()
         for stem in stems[:: max(1, len(stems) // _GUESSED)]:
-            name = legal_id(stem).casefold() if ignore_case else legal_id(stem)
-            place = _longest(name, rows)
+            name = make_id(stem).casefold() if ignore_case else make_id(stem)
+            place = _find_longest(name, rows)
             if place is not None:
                 start, stop = place
                 row = rows[name[start:stop]]
-                seen[_general(name[:start], row, 0) + PLAIN + _general(name[stop:], row, 1)] += 1
+                seen[_generalise(name[:start], row, 0) + PLAIN + _generalise(name[stop:], row, 1)] += 1
         for text, _ in seen.most_common(3):
             try:
                 yield Pattern(text, ignore_case)
@@ -166,7 +166,7 @@ def _candidates(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> I
                 continue
 
 
-def _longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
+def _find_longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
     """Where the longest id stands in a name."""
     for length in range(len(name), 0, -1):
         for start in range(len(name) - length + 1):
@@ -175,7 +175,7 @@ def _longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
     return None
 
 
-def _general(text: str, row: Mapping[str, Any], side: int) -> str:
+def _generalise(text: str, row: Mapping[str, Any], side: int) -> str:
     """What stands before (0) or behind (1) an id, with the set and the speaker of the row, or a number at the end, as fields."""
     for field in ("set", "speaker"):
         value = str(row.get(field, ""))
@@ -185,7 +185,7 @@ def _general(text: str, row: Mapping[str, Any], side: int) -> str:
     return digits.sub("{number}", text) if len(text) > 1 else text
 
 
-def _said(pattern: Pattern) -> str:
+def _describe_pattern(pattern: Pattern) -> str:
     """In words how names of a pattern differ from the ids."""
     before, _, behind = pattern.text.partition(PLAIN)
     said = [f"they begin with '{before}'"] if before else []

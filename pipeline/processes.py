@@ -1,7 +1,12 @@
-"""Who wrote this, and is it alive: what a process leaves with its files, so that later ones can tell its leftovers."""
+"""Processes: who wrote a file and whether he is alive, so that later ones can tell leftovers; and what a run starts.
+
+A run starts programs of the user's, without a shell and ended with all that they started, and other Pythons of its own.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import hashlib
 import multiprocessing
@@ -9,9 +14,13 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 _CODE = re.compile("[0-9a-f]{8}")
 
@@ -42,19 +51,19 @@ class Owner:
         """For the name of a file: at most 49 digits, small letters, ``@`` and ``~``; :func:`from_token` reads it. Of the machine, the
         boot and the namespace it holds digests: as they are, a name would be longer than some file systems take (143 bytes)."""
         ticks, _, place = self.started.partition("@")
-        return f"{self.pid}~{ticks}@{_code(place)}~{_code(_host(self.host))}"
+        return f"{self.pid}~{ticks}@{_make_code(place)}~{_make_code(_plain_host(self.host))}"
 
     @property
     def here(self) -> bool:
         """Whether it runs, or ran, where this process can look for it."""
-        me = mine()
-        theirs, ours = ((_host(one.host), one.started.partition("@")[2]) for one in (self, me))
-        return [_code(part) for part in theirs] == [_code(part) for part in ours]
+        me = this_process()
+        theirs, ours = ((_plain_host(one.host), one.started.partition("@")[2]) for one in (self, me))
+        return [_make_code(part) for part in theirs] == [_make_code(part) for part in ours]
 
 
-def mine() -> Owner:
+def this_process() -> Owner:
     """This process."""
-    return _of(os.getpid())
+    return _read_process(os.getpid())
 
 
 def is_dead(owner: Owner) -> bool:
@@ -65,7 +74,7 @@ def is_dead(owner: Owner) -> bool:
     if not owner.started:
         return not _exists(owner.pid)
     try:
-        state, ticks = _stat(owner.pid)
+        state, ticks = _read_stat(owner.pid)
     except (FileNotFoundError, ProcessLookupError):
         # Where /proc shows each user only their own processes (hidepid), others are there all the same.
         return not _exists(owner.pid)
@@ -77,12 +86,12 @@ def is_dead(owner: Owner) -> bool:
 def is_of_another_boot(owner: Owner) -> bool:
     """Whether a process ran on a machine of this name that was started anew since; only for an :class:`Owner` with its full ``started``,
     not for one of a token. Two machines may have one name: look for a sign of life too."""
-    me = mine()
+    me = this_process()
     theirs, ours = (one.started.partition("@")[2].partition(".")[0] for one in (owner, me))
     return owner.host == me.host and "" not in (theirs, ours) and theirs != ours
 
 
-def from_plain(value: object) -> Owner | None:
+def read_owner(value: object) -> Owner | None:
     """What :meth:`Owner.plain` gave; None for anything else."""
     if not isinstance(value, dict):
         return None
@@ -92,7 +101,7 @@ def from_plain(value: object) -> Owner | None:
     return None
 
 
-def from_token(text: str) -> Owner | None:
+def parse_token(text: str) -> Owner | None:
     """What :meth:`Owner.token` gave, also in earlier versions; None for anything else. Host and place are as the token has them."""
     found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
     return Owner(found[3], int(found[1]), found[2]) if found else None
@@ -115,9 +124,9 @@ def end_with_parent() -> None:
 
 
 @functools.lru_cache(maxsize=4)  # a process that forks has another number
-def _of(pid: int) -> Owner:
+def _read_process(pid: int) -> Owner:
     try:
-        _, ticks = _stat(pid)
+        _, ticks = _read_stat(pid)
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = "".join(re.findall(r"\d+", str(Path("/proc/self/ns/pid").readlink())))
     except (OSError, ValueError, IndexError):
@@ -125,7 +134,7 @@ def _of(pid: int) -> Owner:
     return Owner(socket.gethostname(), pid, f"{ticks}@{boot}.{namespace}")
 
 
-def _stat(pid: int) -> tuple[str, str]:
+def _read_stat(pid: int) -> tuple[str, str]:
     """State and start (ticks since the machine started) of a process."""
     text = Path(f"/proc/{pid}/stat").read_bytes()
     fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything
@@ -142,12 +151,83 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _host(name: str) -> str:
+def _plain_host(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
 
 
-def _code(text: str) -> str:
+def _make_code(text: str) -> str:
     """Eight digits that stand for a text; those of a text that is already such a code are itself."""
     if not text or _CODE.fullmatch(text):
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+_RUNNING: set[int] = set()
+"""Process groups of the programs that run."""
+_LOCK = threading.Lock()
+_ended = threading.Event()
+_SAFE_PATH, _OURS = "PYTHONSAFEPATH", "voice-privacy"
+_SAFE = threading.RLock()
+
+
+def run_program(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
+    """Run a program without a shell, in a process group of its own, and wait for it.
+
+    Returns:
+        Its exit status, and what it said: of the standard error stream, or of the standard output if that is empty.
+
+    Raises:
+        TimeoutError: it took longer than so many seconds; it has been ended, with what it started.
+        OSError: it cannot be started.
+    """
+    with _LOCK:  # a thread that sees its program end may be about to start the next one
+        if _ended.is_set():
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+        started = subprocess.Popen(
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
+            env={name: value for name, value in os.environ.items() if (name, value) != (_SAFE_PATH, _OURS)},
+        )  # fmt: skip
+        _RUNNING.add(started.pid)
+    try:
+        out, err = started.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(seconds) from None
+    finally:
+        if started.poll() is None:
+            _kill_group(started.pid)
+            started.communicate()
+        _RUNNING.discard(started.pid)
+    return started.returncode, err or out
+
+
+def end_programs() -> None:
+    """End all programs that run, with what they started, and start none any more: for a process that is about to end by force."""
+    with _LOCK:
+        _ended.set()
+        for group in list(_RUNNING):
+            _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def isolate_python() -> Iterator[None]:
+    """A Python that a library starts while this lasts imports nothing from the current folder, as under ``-P``, and does not run the
+    main script again: a script may have its work outside ``if __name__ == "__main__"``, or have come through standard input.
+
+    Programs of the user's, whose own folder must stay importable, do not inherit it. One thread at a time may be in here.
+    """
+    with _SAFE:
+        main, before = sys.modules["__main__"], os.environ.get(_SAFE_PATH)
+        sys.modules["__main__"] = ModuleType("__main__")
+        os.environ[_SAFE_PATH] = before or _OURS
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+            os.environ.pop(_SAFE_PATH)
+            if before is not None:
+                os.environ[_SAFE_PATH] = before

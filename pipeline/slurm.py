@@ -27,23 +27,23 @@ class Answer:
     refusal: str = ""
 
 
-def job() -> str:
+def find_own_job() -> str:
     """The job of this process, with the task of an array; '' outside Slurm. What is no number is no job of Slurm's."""
-    array, task = _given("SLURM_ARRAY_JOB_ID"), _given("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task or 0}" if array else _given("SLURM_JOB_ID")
+    array, task = _read_number("SLURM_ARRAY_JOB_ID"), _read_number("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task or 0}" if array else _read_number("SLURM_JOB_ID")
 
 
-def _given(name: str) -> str:
+def _read_number(name: str) -> str:
     value = os.environ.get(name, "").strip()
     return value if re.fullmatch("[0-9]{1,12}", value) else ""
 
 
-def mains(jobs: Collection[str]) -> list[str]:
+def list_main_ids(jobs: Collection[str]) -> list[str]:
     """The ids of jobs, of the parts of an array that of the array, each once."""
     return sorted({job.partition("_")[0] for job in jobs}, key=lambda job: (len(job), job))
 
 
-def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> Answer:
+def query_jobs(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> Answer:
     """State and exit status of jobs, all at once.
 
     Args:
@@ -51,8 +51,8 @@ def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> 
         seconds: so long each of its commands is waited for.
         accounts: whether what the queue does not have is looked for in the accounts.
     """
-    asked = ",".join(mains(jobs))
-    lines, refusal = _lines(
+    asked = ",".join(list_main_ids(jobs))
+    lines, refusal = _run_command(
         ["squeue", "--noheader", "--array", "--states=all", f"--jobs={asked}", f"--Format={COLUMNS}"], seconds
     )
     found = {}
@@ -70,17 +70,17 @@ def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> 
             f"--jobs={asked}",
             "--format=JobID,State,ExitCode",
         ]
-        for line in _lines(told, seconds)[0]:
+        for line in _run_command(told, seconds)[0]:
             job, _, rest = line.partition("|")
             state, _, code = rest.partition("|")
             exit_code, _, number = code.partition(":")
-            status = 128 + int(number) if number.isdecimal() and int(number) else _number(exit_code)
+            status = 128 + int(number) if number.isdecimal() and int(number) else _parse_number(exit_code)
             if state.strip():
                 found.setdefault(job, (state.split()[0], status))  # "CANCELLED by 1000"
     return Answer(found, refusal)
 
 
-def _lines(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
+def _run_command(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
     """What a command prints, and why it is no answer."""
     try:
         asked = subprocess.run(
@@ -95,5 +95,5 @@ def _lines(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
     return [line for line in asked.stdout.splitlines() if line.strip()], ""
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text) if text.isdecimal() else 0

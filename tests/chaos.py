@@ -32,8 +32,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from pipeline.engine import leftovers as left_by_the_dead
-from pipeline.engine import sound
+from pipeline.engine import claims as left_by_the_dead
+from pipeline.engine import store as storage
 from tests import strike
 from tests.toy import HANGS
 
@@ -199,7 +199,7 @@ class Chaos:
         found, faults = artefacts(exp / "store")
         assert not faults
         assert {stage for stage, _ in found} >= set(STAGES), "a kill can fall into every stage"
-        made = {key: (folder(exp / "store", key) / sound.RECORD).stat().st_mtime_ns for key in found}
+        made = {key: (folder(exp / "store", key) / storage.RECORD).stat().st_mtime_ns for key in found}
         wrote, took = events(last_run(exp)), Counter[str]()
         stages = planned(wrote)
         for event in wrote:
@@ -421,7 +421,7 @@ class Chaos:
         wrong += [f"artefact {one} differs" for one in sorted({*found, *self.whole.artefacts})
                   if found.get(one) != self.whole.artefacts.get(one)]  # fmt: skip
         if swept:
-            left_by_the_dead.sweep(exp / "store")
+            left_by_the_dead.sweep_leftovers(exp / "store")
         return wrong + [f"left behind: {path}" for path in leftovers(exp / "store")]
 
     def _said_killed(self, run: Path, before: Sequence[Event]) -> list[str]:
@@ -568,11 +568,11 @@ def artefacts(store: Path) -> tuple[dict[tuple[str, str], str], list[str]]:
         if not ARTEFACT.fullmatch(path.name):
             continue
         try:
-            record = sound.read_record((path / sound.RECORD).read_bytes(), stage, path.name)
-        except (OSError, sound.Wrong) as error:
+            record = storage.read_record((path / storage.RECORD).read_bytes(), stage, path.name)
+        except (OSError, storage.WrongRecord) as error:
             wrong.append(f"half an artefact: {path}: {error}")
             continue
-        there = {one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file()} - {sound.RECORD}
+        there = {one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file()} - {storage.RECORD}
         if there != set(record["files"]):
             wrong.append(f"half an artefact: {path}: {there ^ set(record['files'])}")
             continue
@@ -588,7 +588,9 @@ def standing(store: Path, which: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     found = {}
     for stage, key in which:
         path = store / stage / key[:2] / key
-        found[stage, key] = (path.stat().st_ino, (path / sound.RECORD).stat().st_mtime_ns) if path.exists() else (0, 0)
+        found[stage, key] = (
+            (path.stat().st_ino, (path / storage.RECORD).stat().st_mtime_ns) if path.exists() else (0, 0)
+        )
     return found
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import caches
+from pipeline import host
 
 # As the command line does it: what is compiled for one test is there for the next.
-caches.use(caches.default())
+host.use_cache_folder(host.find_cache_folder())
 
 # Beside another worker, torch's threads would wait for each other inside every small operation.
 if "PYTEST_XDIST_WORKER" in os.environ:

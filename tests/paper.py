@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline import slurm
-from pipeline.engine.executors.slurm import jobs
+from pipeline.engine.executors import slurm as executor
 from pipeline.errors import ConfigError
 from pipeline.evaluation.submit import Part
 
@@ -53,10 +53,10 @@ class Paper:
     cancelled: list[str] = field(default_factory=list)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Paper:
-        monkeypatch.setattr(jobs, "require", lambda: None)
-        monkeypatch.setattr(jobs, "send", self._send)
-        monkeypatch.setattr(jobs, "cancel", self.cancelled.extend)
-        monkeypatch.setattr(slurm, "ask", self._ask)
+        monkeypatch.setattr(executor, "require_slurm", lambda: None)
+        monkeypatch.setattr(executor, "submit", self._send)
+        monkeypatch.setattr(executor, "cancel_jobs", self.cancelled.extend)
+        monkeypatch.setattr(slurm, "query_jobs", self._ask)
         return self
 
     def _send(
@@ -71,7 +71,9 @@ class Paper:
             raise ConfigError(f"Slurm did not take the jobs: {self.refuses}")
         number = 1 + max((int(job.partition("_")[0]) for job in self.jobs), default=0)
         ids = [f"{number}_{place}" if len(calls) > 1 else str(number) for place in range(len(calls))]
-        self.jobs |= {one: Job(one, pickle.dumps(call), options, slurm.mains(after)) for one, call in zip(ids, calls)}
+        self.jobs |= {
+            one: Job(one, pickle.dumps(call), options, slurm.list_main_ids(after)) for one, call in zip(ids, calls)
+        }
         return ids
 
     def _ask(self, asked: Collection[str], seconds: float = 60.0, accounts: bool = True) -> slurm.Answer:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.files import file_digest, name_of, sweep, sync, write_atomically
+from pipeline.files import file_digest, make_file_name, sweep_temporary, sync_to_disk, write_atomically
 
 CONTENT = "é\r\n\n"
 
@@ -62,20 +62,20 @@ def test_what_a_kill_has_left_is_swept_away_and_nothing_else(tmp_path: Path) -> 
         other.write_text("somebody's")
     write_atomically(path, killed)
     assert left[0].exists()
-    sweep(path)
+    sweep_temporary(path)
     assert sorted(tmp_path.iterdir()) == sorted([path, *others])
 
 
 def test_names_are_short_plain_and_told_apart_where_case_does_not_count() -> None:
     plain = ["p225_001", "1272-128104-0000", "a.b#3", "_x"]
-    assert [name_of(text) for text in plain] == plain
+    assert [make_file_name(text) for text in plain] == plain
     digest = hashlib.sha256(b"a/b c").hexdigest()[:16]
-    assert name_of("a/b c") == f"a_b_c-{digest}"
+    assert make_file_name("a/b c") == f"a_b_c-{digest}"
     texts = [
         "", ".", "..", "-rf", "a", "A", "a.", "a" * 81, "a" * 82, "文" * 100, "文" * 101, "e\u0301", "é", "a b", "a/b", "a\0b", "a_b",
-        name_of("A"), name_of("A").lower(), "\udcff",
+        make_file_name("A"), make_file_name("A").lower(), "\udcff",
     ]  # fmt: skip
-    names = [name_of(text) for text in texts]
+    names = [make_file_name(text) for text in texts]
     assert len({name.casefold() for name in names}) == len(texts)
     assert all(name.isascii() and 0 < len(name) <= 80 for name in names)
     assert not any(name.startswith((".", "-")) or set(name) & set("/\0 ") for name in names)
@@ -88,7 +88,7 @@ def test_what_cannot_be_synced_is_not_synced(path: str) -> None:
     with pytest.raises(OSError, match="Invalid argument"):
         os.fsync(descriptor)
     os.close(descriptor)
-    sync(Path(path))
+    sync_to_disk(Path(path))
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EIO, errno.ENOSPC, errno.EDQUOT])
@@ -104,8 +104,8 @@ def test_a_disk_that_fails_is_an_error_and_a_file_system_that_cannot_is_none(
     monkeypatch.setattr(os, "fsync", fsync)
     if number in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
         with pytest.raises(OSError, match=os.strerror(number)):
-            sync(tmp_path)
+            sync_to_disk(tmp_path)
     else:
-        sync(tmp_path)
+        sync_to_disk(tmp_path)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(synced[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.garbage import OBJECTS, seldom_collected
+from pipeline.host import OBJECTS, collect_seldom
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def threshold() -> Iterator[None]:
 @pytest.mark.parametrize("before", [(700, 10, 10), (0, 10, 10), (OBJECTS + 1, 5, 5)])
 def test_it_is_put_back(before: tuple[int, int, int]) -> None:
     gc.set_threshold(*before)
-    with pytest.raises(ValueError, match="odd"), seldom_collected():
+    with pytest.raises(ValueError, match="odd"), collect_seldom():
         # Who has switched it off, or has it look more seldom still, keeps that.
         assert gc.get_threshold() == (0 if before[0] == 0 else max(before[0], OBJECTS), *before[1:])
         raise ValueError("odd")

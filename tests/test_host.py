@@ -26,7 +26,7 @@ def write(path: Path, text: str) -> None:
 
 def test_the_quota_of_a_container_is_the_smallest_of_its_groups(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
-    assert (host.quota(), host.cores()) == (math.inf, 64)
+    assert (host.read_quota(), host.count_allowed_cores()) == (math.inf, 64)
     groups = told / "groups"
     write(told / "proc/self/cgroup", "0::/job/step\n")
     write(told / "proc/mounts", f"cgroup2 {groups} cgroup2 rw 0 0\n")
@@ -34,7 +34,7 @@ def test_the_quota_of_a_container_is_the_smallest_of_its_groups(told: Path, monk
     write(groups / "job/cpu.max", "250000 100000\n")
     write(groups / "job/memory.max", "1000000\n")
     write(groups / "job/step/memory.max", "max\n")
-    assert (host.quota(), host.cores(), host.memory()) == (2.5, 3, 1_000_000)
+    assert (host.read_quota(), host.count_allowed_cores(), host.read_memory()) == (2.5, 3, 1_000_000)
 
 
 def test_groups_of_the_first_version_are_read_too(told: Path) -> None:
@@ -45,7 +45,7 @@ def test_groups_of_the_first_version_are_read_too(told: Path) -> None:
     write(groups / "cpu,cpuacct/cpu.cfs_quota_us", "100000")
     write(groups / "cpu,cpuacct/cpu.cfs_period_us", "50000")
     write(groups / "memory/memory.limit_in_bytes", "12345")
-    assert (host.quota(), host.memory()) == (2.0, 12345)
+    assert (host.read_quota(), host.read_memory()) == (2.0, 12345)
 
 
 def test_the_file_system_of_a_path_is_the_nearest_and_the_last(told: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_file_system_of_a_path_is_the_nearest_and_the_last(told: Path) -> No
         f"none {told}/twice tmpfs rw 0 0",
     ]
     write(told / "proc/mounts", "\n".join(lines))
-    assert host.mount(told / "other").kind == "ext4"
-    found = host.mount(told / "with blank" / "not" / "there")
+    assert host.find_mount(told / "other").kind == "ext4"
+    found = host.find_mount(told / "with blank" / "not" / "there")
     assert (found.kind, found.options) == ("nfs4", ("ro", "vers=4.2"))
-    assert host.mount(told / "twice").kind == "tmpfs" and host.mount(told / "twice2").kind == "ext4"
+    assert host.find_mount(told / "twice").kind == "tmpfs" and host.find_mount(told / "twice2").kind == "ext4"

@@ -80,7 +80,7 @@ def test_printing_is_found(line: str) -> None:
     assert list(prints(ast.parse(line)))
 
 
-SENDS = "pipeline/engine/executors/slurm/jobs.py"
+SENDS = "pipeline/engine/executors/slurm.py"
 """It knows submitit, and nothing of Hydra."""
 
 
@@ -143,7 +143,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("backends", "cosine"): {
         "pipeline/backends/_adaptation.py": MESSAGE,
-        "pipeline/backends/plda/training.py": MESSAGE,
+        "pipeline/backends/plda/estimation.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",

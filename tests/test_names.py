@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from pipeline.names import Pattern, composed, guess, legal_id
+from pipeline.names import Pattern, guess_pattern, make_id, normalise_name
 
 ROWS = [{"utterance": f"s{s}-{n:02d}", "speaker": f"s{s}", "set": "dev"} for s in range(3) for n in range(4)]
 IDS = [row["utterance"] for row in ROWS]
@@ -14,7 +14,7 @@ IDS = [row["utterance"] for row in ROWS]
 
 def test_both_forms_and_blanks() -> None:
     apart = unicodedata.normalize("NFD", "Zoë 声")
-    assert apart != "Zoë 声" and composed(apart) == "Zoë 声" and legal_id(f" {apart}\t2 ") == "Zoë_声_2"
+    assert apart != "Zoë 声" and normalise_name(apart) == "Zoë 声" and make_id(f" {apart}\t2 ") == "Zoë_声_2"
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_what_is_no_pattern(text: str) -> None:
     ],
 )
 def test_the_pattern_of_all_names_is_found_and_takes_them(made, text: str, ignore_case: bool) -> None:
-    found = guess(ROWS, [made(name) for name in IDS])
+    found = guess_pattern(ROWS, [made(name) for name in IDS])
     assert found is not None and found.pattern == Pattern(text, ignore_case) and found.files == len(ROWS)
     assert [found.pattern.wanted(row) for row in ROWS] == [found.pattern.found(made(name)) for name in IDS]
 
 
 def test_nothing_is_guessed_of_other_names() -> None:
-    assert guess(ROWS, [f"{number:04d}" for number in range(12)]) is None
-    assert guess(ROWS, []) is None and guess([], IDS) is None
+    assert guess_pattern(ROWS, [f"{number:04d}" for number in range(12)]) is None
+    assert guess_pattern(ROWS, []) is None and guess_pattern([], IDS) is None
     # Two files for each utterance: neither is taken.
-    assert guess(ROWS, [f"{name}_{n}" for name in IDS for n in (1, 2)]) is None
+    assert guess_pattern(ROWS, [f"{name}_{n}" for name in IDS for n in (1, 2)]) is None

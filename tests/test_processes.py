@@ -10,33 +10,33 @@ from dataclasses import replace
 import pytest
 
 from pipeline import processes
-from pipeline.processes import Owner, from_plain, from_token, is_dead, is_of_another_boot, mine
+from pipeline.processes import Owner, is_dead, is_of_another_boot, parse_token, read_owner, this_process
 
 
 def _ended() -> Owner:
     """A process that has ended."""
-    code = "from pipeline.processes import mine; print(mine().token())"
+    code = "from pipeline.processes import this_process; print(this_process().token())"
     made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    found = from_token(made.stdout.strip())
+    found = parse_token(made.stdout.strip())
     assert found is not None
     return found
 
 
 def test_this_process_is_alive_and_one_that_ended_is_dead() -> None:
-    assert not is_dead(mine())
-    assert mine().pid == os.getpid()
+    assert not is_dead(this_process())
+    assert this_process().pid == os.getpid()
     gone = _ended()
     assert is_dead(gone)
-    assert is_dead(replace(mine(), started=gone.started)), "another process with the same number"
+    assert is_dead(replace(this_process(), started=gone.started)), "another process with the same number"
 
 
 def test_a_killed_child_that_nobody_has_waited_for_is_dead() -> None:
-    code = "from pipeline.processes import mine; print(mine().token(), flush=True); input()"
+    code = "from pipeline.processes import this_process; print(this_process().token(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
-        owner = from_token(child.stdout.readline().strip())
+        owner = parse_token(child.stdout.readline().strip())
         assert owner is not None
         assert owner.pid == child.pid
         assert not is_dead(owner)
@@ -54,34 +54,34 @@ def test_what_runs_elsewhere_is_never_called_dead() -> None:
 
 
 def test_this_machine_before_it_was_started_anew_is_told_from_another_one() -> None:
-    ticks, _, place = mine().started.partition("@")
+    ticks, _, place = this_process().started.partition("@")
     boot, _, namespace = place.partition(".")
-    before = replace(mine(), started=f"{ticks}@00000000-0000-0000-0000-000000000000.{namespace}")
+    before = replace(this_process(), started=f"{ticks}@00000000-0000-0000-0000-000000000000.{namespace}")
     assert is_of_another_boot(before)
     for other in (
-        mine(),
+        this_process(),
         replace(before, host="another"),
         replace(before, started=""),
-        replace(mine(), started=f"{ticks}@{boot}.1"),
+        replace(this_process(), started=f"{ticks}@{boot}.1"),
     ):
         assert not is_of_another_boot(other), other
 
 
 def test_owners_are_written_and_read() -> None:
-    for owner in (mine(), Owner("a b/ü", 7)):
-        assert from_plain(owner.plain()) == owner
-        read = from_token(owner.token())
+    for owner in (this_process(), Owner("a b/ü", 7)):
+        assert read_owner(owner.plain()) == owner
+        read = parse_token(owner.token())
         assert read is not None
         assert (read.pid, read.here) == (owner.pid, owner.here)
         assert read.started.partition("@")[0] == owner.started.partition("@")[0]
         assert read.token() == owner.token(), "a token of a token is the same"
         assert "/" not in owner.token()
-    earlier = from_token(f"{mine().pid}~{mine().started}~{mine().host}")
+    earlier = parse_token(f"{this_process().pid}~{this_process().started}~{this_process().host}")
     assert earlier is not None and earlier.here, "what an earlier version left is told as well"
     for odd in (None, [], {}, {"host": "a", "pid": True, "started": ""}, {"host": "a", "pid": -1, "started": ""}):
-        assert from_plain(odd) is None
+        assert read_owner(odd) is None
     for odd in ("", "x", "0~~a", "12", "~~", "1~x~a"):
-        assert from_token(odd) is None
+        assert parse_token(odd) is None
 
 
 def test_names_fit_any_file_system_whatever_the_machine_is_called() -> None:
@@ -97,23 +97,23 @@ def test_names_fit_any_file_system_whatever_the_machine_is_called() -> None:
         replace(longest, started="1" + longest.started),
     ]
     assert len({one.token() for one in [longest, *others]}) == 1 + len(others)
-    assert not any(is_dead(one) for one in map(from_token, (one.token() for one in others)) if one is not None)
+    assert not any(is_dead(one) for one in map(parse_token, (one.token() for one in others)) if one is not None)
 
 
 def test_a_process_that_proc_hides_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under ``hidepid=2`` the processes of other users have no folder in /proc."""
-    me = mine()
+    me = this_process()
 
     def hidden(pid: int) -> tuple[str, str]:
         raise FileNotFoundError(2, "No such file or directory", f"/proc/{pid}/stat")
 
-    monkeypatch.setattr(processes, "_stat", hidden)
+    monkeypatch.setattr(processes, "_read_stat", hidden)
     assert not is_dead(me)
     monkeypatch.setattr(processes.os, "kill", _refuses)
     assert not is_dead(me), "it is somebody else's"
     monkeypatch.undo()
     gone = _ended()
-    monkeypatch.setattr(processes, "_stat", hidden)
+    monkeypatch.setattr(processes, "_read_stat", hidden)
     assert is_dead(gone)
 
 

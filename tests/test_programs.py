@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import programs
+from pipeline import processes
 
 SHADOWED = ("typing", "__future__", "random", "socket", "pickle", "logging", "numpy", "hydra_plugins/evil/__init__")
 
@@ -54,12 +54,12 @@ def test_nor_where_pythonpath_has_an_empty_part(strangers: Path) -> None:
 
 
 def test_a_process_of_a_library_does_not_and_a_program_of_the_users_does(strangers: Path) -> None:
-    with programs.starting_python():
+    with processes.isolate_python():
         started = get_context("spawn").Process(target=os.getpid)
         started.start()
         code = "import random, sys; sys.path.count('') and sys.exit(1)"
         assert python("-c", code).returncode == 0
         started.join()
         assert (started.exitcode, ran(strangers)) == (0, [])
-        assert programs.run([sys.executable, "-c", "import random"], 60)[0] == 9
+        assert processes.run_program([sys.executable, "-c", "import random"], 60)[0] == 9
     assert "PYTHONSAFEPATH" not in os.environ and ran(strangers) == ["RAN-random"]

@@ -16,8 +16,7 @@ import grimp
 import pytest
 
 from pipeline.contracts import Component
-from pipeline.engine import keys
-from pipeline.engine.task import Name, Task, planned_digest
+from pipeline.engine.task import Name, Task, describe_key, planned_digest
 from pipeline.registry import component
 from tests import key_table, sources
 from tests.raised import raised
@@ -84,7 +83,9 @@ def makers(tasks: list[Task], imports: grimp.ImportGraph) -> dict[Place, set[str
 
 def versions(tasks: list[Task]) -> dict[Place, Any]:
     return {
-        (task.id, output): keys.parts(task, output, planned_digest)["code"] for task in tasks for output in task.outputs
+        (task.id, output): describe_key(task, output, planned_digest)["code"]
+        for task in tasks
+        for output in task.outputs
     }
 
 

@@ -27,11 +27,11 @@ import numpy as np
 import soundfile
 from pydantic import field_validator, model_validator
 
-from pipeline import audio, contracts, programs
+from pipeline import audio, contracts, processes
 from pipeline.audio.correlation import peak_correlation
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
-from pipeline.files import file_digest, temporary
+from pipeline.files import file_digest, temporary_folder
 from pipeline.seeds import digest
 
 VERSION = "command 2"
@@ -153,7 +153,7 @@ class Anonymiser(contracts.Anonymiser):
             StageFailed: it failed, took too long, or left an output out.
             DataError: what it wrote is no sound file.
         """
-        with temporary("voice-privacy-") as made:
+        with temporary_folder("voice-privacy-") as made:
             places = [(made / f"{n}.wav", made / f"{n}.out.wav") for n in range(len(waves))]
             for (source, _), (wave, rate, _) in zip(places, waves):
                 audio.write(source, np.clip(wave, -1.0, 1.0 - 1.0 / 32768), rate, "PCM_16")
@@ -186,7 +186,7 @@ class Anonymiser(contracts.Anonymiser):
     def _run(self, fields: dict[str, str], recordings: int) -> None:
         words = [_filled(word, fields) for word in self.settings.words]
         try:
-            status, said = programs.run(words, self.settings.timeout_seconds * recordings)
+            status, said = processes.run_program(words, self.settings.timeout_seconds * recordings)
         except TimeoutError as error:
             raise _failed(words, f"took longer than {error.args[0]:g} s", b"") from error
         except OSError as error:

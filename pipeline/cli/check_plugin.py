@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from pipeline import caches, conformance
+from pipeline import conformance, host
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
 from pipeline.tables import bounds
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
     options = _parser().parse_args(arguments)
-    caches.use(caches.default())
+    host.use_cache_folder(host.find_cache_folder())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
         known = sorted({name for kind in ROOMS for name in _names(kind)})

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.assets import assets as assets
 from pipeline.cli import environment, failures, option_files, output
 from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
 from pipeline.engine.stop import Stopped
 from pipeline.errors import ConfigError, DataError, Fault, PipelineError
 from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
+from pipeline.files import find_assets as assets
 from pipeline.registry import component
 from pipeline.stages.settings import Evaluation
 

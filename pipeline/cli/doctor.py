@@ -28,7 +28,7 @@ from pipeline import host
 from pipeline.cli.command_line import CommandLine, read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.cli.output import escaped, for_rich
-from pipeline.errors import ConfigError, ModelMissing, PipelineError, StageFailed, why
+from pipeline.errors import ConfigError, ModelMissing, PipelineError, StageFailed, explain_errno
 from pipeline.evaluation import machine
 from pipeline.stages.settings import Evaluation
 from pipeline.version import __version__
@@ -192,15 +192,15 @@ def check_devices(asked: Evaluation) -> Iterator[Finding]:
 
 def check_machine(asked: Evaluation) -> Iterator[Finding]:
     """Cores, memory, open files, and what processes share."""
-    usable, threads = host.cores(), machine.threads(asked.runtime)
+    usable, threads = host.count_allowed_cores(), machine.threads(asked.runtime)
     more = threads > usable
     what = f"{usable} cores, {threads} threads{' would share them' if more else ''}"
     yield Finding("warning" if more else "ok", what, f"runtime.threads={usable}" if more else "")
     available = re.search(r"^MemAvailable:\s+(\d+) kB", (host.PROC / "meminfo").read_text(), re.MULTILINE)
-    free = min(int(available[1]) * 1024, host.memory()) if available else host.memory()
+    free = min(int(available[1]) * 1024, host.read_memory()) if available else host.read_memory()
     little = free < LEAST_MEMORY
     remedy = f"have {LEAST_MEMORY / GB:.0f} GB free: end other programs, or ask for more (sbatch --mem)"
-    what = f"{free / GB:.1f} of {host.memory() / GB:.1f} GB of memory free"
+    what = f"{free / GB:.1f} of {host.read_memory() / GB:.1f} GB of memory free"
     yield Finding("warning" if little else "ok", what, remedy if little else "")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
@@ -234,13 +234,13 @@ def _check_folder(folder: Path, setting: str, least: float) -> Iterator[Finding]
     try:
         missing = _try_folder(nearest)
     except OSError as error:
-        cause, remedy = why(error.errno, str(nearest), setting)
+        cause, remedy = explain_errno(error.errno, str(nearest), setting)
         what = f"{folder} cannot be written: {error.strerror or error}{f' ({cause})' if cause else ''}"
         yield Finding("fault", what, remedy or elsewhere, StageFailed.status)
         return
     for what in missing:
         yield Finding("fault", f"{folder} lies on a file system that {what}", elsewhere, StageFailed.status)
-    free, kind = shutil.disk_usage(nearest).free, host.mount(nearest).kind
+    free, kind = shutil.disk_usage(nearest).free, host.find_mount(nearest).kind
     where = f"{folder}, {free / GB:.1f} GB free" + (f" on {kind}" if kind else "")
     if kind in PASSING:
         yield Finding("warning", f"{where}: {PASSING[kind]}", f"{setting}=DIR on a disk that stays")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from pipeline.errors import ConfigError, DataError, PipelineError, system
+from pipeline.errors import ConfigError, DataError, PipelineError, explain_system_error
 
 OLDEST = (3, 11)
 _BYTE = re.compile("[\udc80-\udcff]")
@@ -28,7 +28,7 @@ def describe_failure(error: Exception) -> tuple[int, str]:
 
     if isinstance(error, Stopped):
         return error.status, ""
-    explained = error if isinstance(error, PipelineError) else system(error)
+    explained = error if isinstance(error, PipelineError) else explain_system_error(error)
     if explained is not None:
         return explained.status, f"error: {explained}"
     lines = "".join(traceback.format_exception(error))

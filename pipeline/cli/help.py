@@ -19,11 +19,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import yaml
 from pydantic.fields import FieldInfo
 
-from pipeline.assets import assets
 from pipeline.cli.command_line import GROUPS
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError
+from pipeline.files import find_assets
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, names, ours
 from pipeline.stages.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
@@ -177,7 +177,7 @@ def list_fields(part: str, model: type[ComponentSettings]) -> list[Field]:
 def list_options(group: str) -> list[Option]:
     """The option files of a group: what each is, and which fields it sets."""
     options = []
-    folder = assets("recipes") if group == "recipe" else assets("conf") / group
+    folder = find_assets("recipes") if group == "recipe" else find_assets("conf") / group
     for path in sorted(folder.glob("*/config.yaml" if group == "recipe" else "*.yaml")):
         text = path.read_text()
         values = yaml.safe_load(text)
@@ -194,7 +194,7 @@ def list_options(group: str) -> list[Option]:
 
 def list_flags() -> dict[str, str]:
     """The fields of the configuration that are no group and no part, with what ``conf/config.yaml`` says of them."""
-    text = (assets("conf") / "config.yaml").read_text()
+    text = (find_assets("conf") / "config.yaml").read_text()
     return {
         name: meaning for name, meaning in re.findall(r"^(\w+): .*?# (.*)$", text, re.MULTILINE) if name not in PARTS
     }
@@ -230,7 +230,7 @@ def _read_meanings(model: type[ComponentSettings]) -> dict[str, str]:
 
 def _read_comments(part: str) -> dict[str, str]:
     """What the comments of ``conf/config.yaml`` say of the fields of a part."""
-    text = (assets("conf") / "config.yaml").read_text()
+    text = (find_assets("conf") / "config.yaml").read_text()
     block = re.search(rf"^{part}:\n((?:[ ]+.*\n)+)", text, re.MULTILINE)
     return dict(re.findall(r"^ +(\w+): \S.*?# (.*)$", block[1], re.MULTILINE)) if block else {}
 

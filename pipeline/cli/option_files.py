@@ -13,7 +13,7 @@ import yaml
 
 from pipeline.cli.command_line import LISTS, CommandLine
 from pipeline.errors import ConfigError, Fault
-from pipeline.files import replacing
+from pipeline.files import write_replace_command
 from pipeline.tables.bounds import bounded
 
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)\s*$", re.MULTILINE)
@@ -70,7 +70,9 @@ class OptionFile:
     def _name_encoding(self, content: bytes, error: UnicodeDecodeError) -> Fault:
         encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
         new = shlex.quote(f"{self.path}.new")
-        command = replacing(self.path, f"iconv -f {encoding} -t utf-8 {shlex.quote(str(self.path))} > {new}")
+        command = write_replace_command(
+            self.path, f"iconv -f {encoding} -t utf-8 {shlex.quote(str(self.path))} > {new}"
+        )
         line = content[: error.start].count(b"\n") + 1
         what = f"not UTF-8: the byte 0x{content[error.start]:02x}; where it was written in {encoding}: {command}"
         return Fault(what, f"{self.path}:{line}")

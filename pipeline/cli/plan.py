@@ -10,9 +10,9 @@ from pipeline import evaluation
 from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.cli.progress import Meter
-from pipeline.engine.room import Estimate, said
+from pipeline.engine.rates import Estimate, format_bytes
+from pipeline.engine.reasons import Reason
 from pipeline.engine.task import Task
-from pipeline.engine.why import Reason
 from pipeline.evaluation import Planned
 from pipeline.stages.settings import Evaluation
 
@@ -94,7 +94,7 @@ def _whole(planned: Planned) -> Iterator[str]:
     if planned.at_once > 1 and not takes.work_seconds.is_unknown:
         together = f" of work; {planned.at_once} tasks at once: at least {_duration(planned.least_seconds)}"
     yield f"time: {_time(takes.work_seconds)}{together}{_measured(takes.work_seconds)}"
-    free = f"; {said(planned.free_bytes)} free" if planned.free_bytes is not None else ""
+    free = f"; {format_bytes(planned.free_bytes)} free" if planned.free_bytes is not None else ""
     yield f"disk: {_size(takes.bytes)}{_measured(takes.bytes)}{free}"
 
 
@@ -114,7 +114,7 @@ def _time(estimate: Estimate) -> str:
 
 
 def _size(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {said(estimate.known)}"
+    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {format_bytes(estimate.known)}"
 
 
 def _prefix(estimate: Estimate) -> str:

@@ -21,8 +21,8 @@ from pipeline import slurm
 from pipeline.cli import status_text
 from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
-from pipeline.engine.followed import Journals
 from pipeline.engine.journal import FOLDER
+from pipeline.engine.journal_reader import Journals
 from pipeline.errors import ConfigError
 from pipeline.tables import status
 
@@ -151,7 +151,7 @@ class Watch:
         if not jobs or time.monotonic() - self._asked > SLURM_SECONDS:
             record = status.settle(self.folder)  # which asks Slurm, where there are jobs
             self._asked = time.monotonic()
-            self._answer = slurm.ask(jobs, seconds=10, accounts=False) if jobs else slurm.Answer()
+            self._answer = slurm.query_jobs(jobs, seconds=10, accounts=False) if jobs else slurm.Answer()
         # A folder without a record that nobody writes to is that of no run that goes on.
         over = status.is_over(self.folder, record) if record else bool(status.quiet(self.folder))
         ended = [job for job, (state, _) in self._answer.states.items() if state in slurm.ENDED]

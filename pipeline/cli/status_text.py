@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import slurm
-from pipeline.engine.followed import WINDOW_SECONDS, Look, State, TaskState
 from pipeline.engine.journal import FOLDER
-from pipeline.faults import shown
-from pipeline.processes import from_plain
+from pipeline.engine.journal_reader import WINDOW_SECONDS, Snapshot, State, TaskState
+from pipeline.faults import escape_unprintable
+from pipeline.processes import read_owner
 from pipeline.tables import status
 
 TRACE_LINES = 5
@@ -42,7 +42,7 @@ class Seen:
     folder: Path
     record: Mapping[str, Any]
     over: bool
-    look: Look
+    look: Snapshot
     jobs: slurm.Answer
     alive: float
     sent: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ def _state(seen: Seen) -> str:
         return f"it has ended; {status.in_words(record)}"
     if not seen.over:
         # Of a run that was sent it is whoever sent it.
-        owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else from_plain(record.get("process"))
+        owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else read_owner(record.get("process"))
         since = f" since {record['started']}{time_of}" if "started" in record else ""
         return (
             f"{status.in_words(record)}"
@@ -179,7 +179,7 @@ def _table(seen: Seen) -> list[str]:
     heads = ["not begun" if name == "waiting" and seen.over else name for name in names]
     rows = [["stage", *heads, "total"]]
     for stage, counts in [*stages.items(), ("all", total)]:
-        rows.append([shown(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
+        rows.append([escape_unprintable(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
     return aligned(rows)
 
 
@@ -211,11 +211,13 @@ def _running(seen: Seen) -> list[str]:
 
 
 def _name(task: TaskState) -> str:
-    return shown(task.label) or task.id
+    return escape_unprintable(task.label) or task.id
 
 
 def _place(task: TaskState) -> str:
-    return shown(" ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"])))
+    return escape_unprintable(
+        " ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"]))
+    )
 
 
 def _speed(seen: Seen) -> list[str]:
@@ -252,18 +254,18 @@ def _hosts(seen: Seen) -> list[str]:
         ]
         at_work = [] if seen.over else [f"{alive} process{'' if alive == 1 else 'es'} at work"]
         if named or alive:
-            said.append(f"  {shown(host)}: {', '.join([*at_work, *named])}")
+            said.append(f"  {escape_unprintable(host)}: {', '.join([*at_work, *named])}")
     return said if len(said) > 1 else []
 
 
 def _jobs(seen: Seen) -> list[str]:
     if not seen.sent:
         return []
-    mains = slurm.mains(seen.sent)
+    mains = slurm.list_main_ids(seen.sent)
     last = f" ({mains[-1]} gathers and reports when the others have ended)" if len(mains) > 1 and not seen.over else ""
     said = [f"jobs of Slurm: {' '.join(mains)}{last}"]
     if seen.jobs.refusal:
-        return [*said, f"  Slurm does not answer here ({shown(seen.jobs.refusal)})"]
+        return [*said, f"  Slurm does not answer here ({escape_unprintable(seen.jobs.refusal)})"]
     arrays: dict[str, Counter[str]] = {}
     for job, (state, _) in seen.jobs.states.items():
         arrays.setdefault(job.partition("_")[0], Counter())[state] += 1
@@ -279,11 +281,11 @@ def _failures(seen: Seen, most: int) -> list[str]:
         return []
     said = ["", f"failures: {len(failed)}"]
     for task in failed[:most]:
-        said.append(f"  {_name(task)} ({shown(task.stage)}; {_place(task)}, after {duration(task.took)}):")
-        said += [f"    {shown(one)}" for one in task.error.splitlines()]
+        said.append(f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):")
+        said += [f"    {escape_unprintable(one)}" for one in task.error.splitlines()]
         last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
-        said += [f"    | {shown(one)}" for one in last]
-        said.append(f"    log: {shown(task.log)}")
+        said += [f"    | {escape_unprintable(one)}" for one in last]
+        said.append(f"    log: {escape_unprintable(task.log)}")
     return said + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 
@@ -292,7 +294,7 @@ def _reasons(seen: Seen) -> list[str]:
     reasons = seen.record.get("reasons")
     if not seen.over or not isinstance(reasons, list) or seen.look.of("failed"):
         return []
-    return ["", *(shown(one) for reason in reasons for one in str(reason).splitlines()[:20])]
+    return ["", *(escape_unprintable(one) for reason in reasons for one in str(reason).splitlines()[:20])]
 
 
 def duration(seconds: float) -> str:

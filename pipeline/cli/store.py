@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.cli.output import log_to_stderr
-from pipeline.engine import collect, inventory, leftovers, used
-from pipeline.engine.inventory import ENOUGH, Found
+from pipeline.engine import claims, cleaning, inventory, usage
+from pipeline.engine.inventory import ENOUGH, StoredArtefact
 from pipeline.errors import ConfigError, StageFailed
-from pipeline.faults import shown
-from pipeline.names import few
+from pipeline.faults import escape_unprintable
+from pipeline.names import join_few
 
 TELL_SECONDS = 5.0
 """Between two lines of progress."""
@@ -73,10 +73,12 @@ def _refuse_absent(root: Path) -> None:
 
 def _ls(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    if options.stage is not None and options.stage not in inventory.stages(store):
-        known = inventory.stages(store)
+    if options.stage is not None and options.stage not in inventory.list_stages(store):
+        known = inventory.list_stages(store)
         raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(known) or 'none'}")  # fmt: skip
-    found = sorted(inventory.artefacts(store, options.stage), key=lambda one: (one.stage, one.label, one.made, one.key))
+    found = sorted(
+        inventory.list_artefacts(store, options.stage), key=lambda one: (one.stage, one.label, one.made, one.key)
+    )
     odd = [one for one in found if one.problem or one.unread]
     if options.json:
         for one in found:
@@ -97,11 +99,11 @@ def _ls(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _labelled(one: Found) -> str:
+def _labelled(one: StoredArtefact) -> str:
     return one.label + ("  DAMAGED" if one.problem else "  UNREADABLE" if one.unread else "")
 
 
-def _plain(one: Found) -> dict[str, Any]:
+def _plain(one: StoredArtefact) -> dict[str, Any]:
     return {
         "stage": one.stage, "key": one.key, "digest": one.digest, "label": one.label, "made": one.made, "host": one.host,
         "files": len(one.files), "path": str(one.folder), "damaged": one.problem, "unreadable": one.unread,
@@ -109,10 +111,10 @@ def _plain(one: Found) -> dict[str, Any]:
 
 
 def _du(options: argparse.Namespace, root: Path) -> int:
-    found = inventory.usage(root / "store")
-    runs = inventory.Room()
-    for folder in used.folders(root):
-        runs.add(1, inventory.weight(folder)[1])
+    found = inventory.measure_usage(root / "store")
+    runs = inventory.Space()
+    for folder in usage.list_runs(root):
+        runs.add(1, inventory.measure_size(folder)[1])
     if options.json:
         rooms = {
             kind: {name: vars(room) for name, room in several.items()}
@@ -135,27 +137,27 @@ def _du(options: argparse.Namespace, root: Path) -> int:
 
 def _why(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    found = inventory.by_prefix(store, options.key)
+    found = inventory.find_by_prefix(store, options.key)
     if found.problem or found.unread:
-        runs = inventory.users(root, [found.key])[found.key]
-        remedy = f"{_command(root)} verify sets it aside; {inventory.made_again(root, runs)}"
+        runs = inventory.find_users(root, [found.key])[found.key]
+        remedy = f"{_command(root)} verify sets it aside; {inventory.explain_recovery(root, runs)}"
         raise StageFailed(
             f"{found.stage} {found.key} {'is damaged' if found.problem else 'cannot be read'}: {found.problem or found.unread}",
             where=str(found.folder),
-            cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
+            cause=f"used by {join_few(runs, 5)}" if runs else "no run in this root says that it used it",
             remedy=remedy if found.problem else "give yourself the permission to read it",
         )
-    web = inventory.Web.of(inventory.artefacts(store))
-    above, users = web.standing_on(found.key), inventory.users(root, [found.key])[found.key]
+    web = inventory.Web.of(inventory.list_artefacts(store))
+    above, users = web.standing_on(found.key), inventory.find_users(root, [found.key])[found.key]
     if options.json:
         said = {name: found.record[name] for name in ("parts", "notes", "files")}
         _json({**_plain(found), **said, "sources": web.sources[found.key], "read_by": above, "runs": users})
         return 0
     parts, notes = found.record["parts"], found.record["notes"]
-    print(shown(f"{found.stage} {found.key}"))
+    print(escape_unprintable(f"{found.stage} {found.key}"))
     took = f", in {notes['seconds']} s" if "seconds" in notes else ""
-    print(shown(f"  {found.label}, made {found.made or '?'} on {found.host or '?'}{took}"))
-    print(shown(f"  {found.folder}"))
+    print(escape_unprintable(f"  {found.label}, made {found.made or '?'} on {found.host or '?'}{took}"))
+    print(escape_unprintable(f"  {found.folder}"))
     output = parts.get("output")
     own = output.get("settings") if isinstance(output, dict) else {}
     _block("settings", _flat({**_mapping(parts.get("settings")), **_mapping(own)}))
@@ -171,11 +173,11 @@ def _why(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _inputs(found: Found, web: inventory.Web) -> list[list[str]]:
+def _inputs(found: StoredArtefact, web: inventory.Web) -> list[list[str]]:
     """Each input with the artefacts that it was taken from, a line each; of one that was given, its digest."""
     rows = []
     for name, keys in web.sources[found.key].items():
-        digest = inventory.inputs(found)[name]
+        digest = inventory.list_inputs(found)[name]
         for place, key in enumerate(keys):
             gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
             rows.append([name if place == 0 else "", *(_named(key, web) if key in web.known else gone)])
@@ -213,16 +215,16 @@ def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
 
 def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    tell, total = _Told(), sum(inventory.weight(place)[1] for place in inventory.places(store))
+    tell, total = _Told(), sum(inventory.measure_size(place)[1] for place in inventory.list_places(store))
     done = count = kept = 0
-    wrong: list[Found] = []
+    wrong: list[StoredArtefact] = []
     for found in _checked(store):
         count, done = count + 1, done + sum(entry["bytes"] for entry in found.files.values())
         tell(done, total)
         if not (found.problem or found.unread):
             continue
         wrong.append(found)
-        print(shown(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
+        print(escape_unprintable(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
         if found.problem and not options.dry_run:
             refused = inventory.set_aside(found)
             if refused:
@@ -236,7 +238,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     unread = len(wrong) - damaged
     said = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
     permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
-    again = inventory.made_again(root, runs)
+    again = inventory.explain_recovery(root, runs)
     aside = (
         f"{_command(root)} verify sets aside what is damaged; then {again}"
         if options.dry_run
@@ -252,9 +254,9 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     )  # fmt: skip
 
 
-def _standing_on(wrong: Sequence[Found], root: Path) -> list[str]:
+def _standing_on(wrong: Sequence[StoredArtefact], root: Path) -> list[str]:
     """Say of what is wrong what it is, and which runs used it; all of these runs."""
-    users = inventory.users(root, [found.key for found in wrong])
+    users = inventory.find_users(root, [found.key for found in wrong])
     print("results of runs that stand on this:")
     _table(
         [f"  {found.stage}", found.key[:ENOUGH], found.label, ", ".join(users[found.key]) or "no run that says so"]
@@ -263,14 +265,14 @@ def _standing_on(wrong: Sequence[Found], root: Path) -> list[str]:
     return sorted({run for runs in users.values() for run in runs})
 
 
-def _checked(store: Path) -> Iterator[Found]:
+def _checked(store: Path) -> Iterator[StoredArtefact]:
     """All artefacts, hashed by as many threads as there are cores; by stage and key."""
     workers = min(16, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[Found | None]] = deque()
+        waiting: deque[Future[StoredArtefact | None]] = deque()
         try:
-            for found in inventory.artefacts(store):
-                waiting.append(pool.submit(inventory.checked, found))
+            for found in inventory.list_artefacts(store):
+                waiting.append(pool.submit(inventory.check_bytes, found))
                 if len(waiting) > 4 * workers:
                     yield from _there(waiting.popleft())
             while waiting:
@@ -279,7 +281,7 @@ def _checked(store: Path) -> Iterator[Found]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _there(future: Future[Found | None]) -> Iterator[Found]:
+def _there(future: Future[StoredArtefact | None]) -> Iterator[StoredArtefact]:
     found = future.result()
     if found is not None:
         yield found
@@ -289,32 +291,36 @@ def _there(future: Future[Found | None]) -> Iterator[Found]:
 
 
 def _gc(options: argparse.Namespace, root: Path) -> int:
-    keep = [used.folder(root, name) for name in options.keep]
-    plan = collect.plan(root, keep, options.younger, options.idle_weights)
-    stages: dict[str, inventory.Room] = {}
+    keep = [usage.find_run(root, name) for name in options.keep]
+    plan = cleaning.plan_removal(root, keep, options.younger, options.idle_weights)
+    stages: dict[str, inventory.Space] = {}
     for found in plan.goes:
-        stages.setdefault(found.stage, inventory.Room()).add(1, found.bytes)
+        stages.setdefault(found.stage, inventory.Space()).add(1, found.bytes)
     _table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
     runs = [run.name for run in keep]
-    print(shown(f"kept: {plan.kept} artefacts that {few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
+    print(escape_unprintable(f"kept: {plan.kept} artefacts that {join_few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
     if plan.idle:
         print(f"kept: {plan.idle} trained weights that no run has used yet; --idle-weights lets them go too")
     if plan.going:
-        print(shown(f"{few(list(plan.going), 5)} still {'goes' if len(plan.going) == 1 else 'go'} on: what was used so far is kept; what it asks for later and finds gone, it computes again"))  # fmt: skip
+        print(escape_unprintable(f"{join_few(list(plan.going), 5)} still {'goes' if len(plan.going) == 1 else 'go'} on: what was used so far is kept; what it asks for later and finds gone, it computes again"))  # fmt: skip
     if plan.losing:
-        print(shown(f"lose results in the store (run folders and their reports stay): {few(list(plan.losing), 10)}"))
+        print(
+            escape_unprintable(
+                f"lose results in the store (run folders and their reports stay): {join_few(list(plan.losing), 10)}"
+            )
+        )
     if plan.silent:
-        print(shown(f"do not say what they used, and may lose some: {few(list(plan.silent), 10)}"))
+        print(escape_unprintable(f"do not say what they used, and may lose some: {join_few(list(plan.silent), 10)}"))
     print("not touched: recordings, files and selections of the store, which runs share, checkpoints, and what is set aside or being written")  # fmt: skip
     if not plan.goes:
         print("nothing is to be removed")
     elif not options.yes:
         print(f"would remove {len(plan.goes)} artefacts, {size(plan.bytes)}; nothing was removed: --yes does it")
     else:
-        count, freed = collect.remove(plan)
+        count, freed = cleaning.remove_artefacts(plan)
         print(f"removed {count} artefacts, {size(freed)}")
     if options.yes:
-        leftovers.sweep(root / "store")
+        claims.sweep_leftovers(root / "store")
     return 0
 
 
@@ -335,7 +341,7 @@ def size(count: int) -> str:
 
 def _table(rows: Iterator[list[str]] | Sequence[list[str]] | Any) -> None:
     """Rows in columns."""
-    texts = [[shown(str(cell)) for cell in row] for row in rows]
+    texts = [[escape_unprintable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in texts if len(row) > place) for place in range(max(map(len, texts), default=0))]  # fmt: skip
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -346,7 +352,7 @@ def _json(record: dict[str, Any]) -> None:
 
 
 def _say(line: str) -> None:
-    print(shown(line), file=sys.stderr)
+    print(escape_unprintable(line), file=sys.stderr)
 
 
 def _command(root: Path) -> str:

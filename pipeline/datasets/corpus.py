@@ -17,7 +17,7 @@ from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance, check_set_name
 from pipeline.datasets.probe import Probe, describe_probes
 from pipeline.faults import Faults
-from pipeline.names import differing, few, legal_id, look_alike
+from pipeline.names import describe_difference, fold_lookalikes, join_few, make_id
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
@@ -164,14 +164,14 @@ def make_trial_sets(
 def _list_limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
     """What a reader must know first of lists and sets, beside how they were made."""
     across = [name for name, trial_set in sets.items() if trial_set.across_sexes]
-    limits = [f"{SEXES_UNKNOWN} ({few(across)})"] if across else []
+    limits = [f"{SEXES_UNKNOWN} ({join_few(across)})"] if across else []
     limits += listing.limits
     for trial_list in listing.lists:
         models = set(sets[trial_list.name].enrolment["model"])
         absent = sorted({line.model for line in trial_list.enrolment} - models)
         if absent:
             limits.append(
-                f"{len(absent)} speakers of {trial_list.enrolment_set} have no utterance left and are not enrolled: {few(absent)}"
+                f"{len(absent)} speakers of {trial_list.enrolment_set} have no utterance left and are not enrolled: {join_few(absent)}"
             )
     return list(dict.fromkeys(limits))
 
@@ -240,12 +240,12 @@ def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
         named = set[str]()
         for row in rows:
             name = row.utterance if kind == "utterance" else row.speaker
-            other, before = first.setdefault(look_alike(name), (name, row))
+            other, before = first.setdefault(fold_lookalikes(name), (name, row))
             if other != name and name not in named:
                 named.add(name)
                 faults.add(
                     "bad-id",
-                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {differing(other, name)}",
+                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
                     row.where,
                 )
 
@@ -254,9 +254,9 @@ def _find_source(name: str, row: Utterance) -> Path | None:
     """The file or folder that an id of a tree comes from."""
     if row.path is None or row.where != str(row.path):
         return None
-    if legal_id(row.path.stem) == name:
+    if make_id(row.path.stem) == name:
         return row.path
-    return next((folder for folder in row.path.parents if legal_id(folder.name) == name), None)
+    return next((folder for folder in row.path.parents if make_id(folder.name) == name), None)
 
 
 def _check_agreement(rows: Sequence[Utterance], what: str, value: Callable[[Utterance], str], faults: Faults) -> None:
@@ -307,7 +307,7 @@ def _separate_training(rows: Sequence[Utterance], faults: Faults) -> list[Uttera
         faults.add(
             "train-speaker",
             f"{len(both)} of the {len(trained)} speaker{s} of the training set {training_row.set} "
-            f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {evaluated_row.set}, {evaluated_row.where})",
+            f"{'are' if len(both) > 1 else 'is'} evaluated: {join_few(both, MOST_NAMED)} ('{both[0]}' in {evaluated_row.set}, {evaluated_row.where})",
             training_row.where,
         )
     same = {row.set for row in rows if row.role == "train"} & {row.set for row in rows if row.role != "train"}
@@ -446,7 +446,7 @@ def _report_readers(rows: Sequence[Utterance], who: str, faults: Faults) -> bool
              if sum(readers[speaker] == 1 for speaker in speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
     for reader, speakers in [*split.items()][:1]:
         what = f"{sum(map(len, split.values()))} {who} are chapters or recordings of {len(split)} readers"
-        example = f"{few(sorted(speakers), 2)} of {reader}"
+        example = f"{join_few(sorted(speakers), 2)} of {reader}"
         where = next(iter(speakers.values())).where
         faults.add("readers", f"{what}, e.g. {example}: one voice counts as several speakers", where)
     return bool(split)

@@ -29,7 +29,7 @@ from pipeline.audio.decoding import open_stream, read_blocks
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.listings import Listing, Utterance
 from pipeline.datasets.parallel import RACY_NS
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.seeds import digest
 
 VERSION = "extracted utterances 1"
@@ -252,7 +252,7 @@ def _note_overlaps(listing: Listing, rows: Sequence[Utterance], parts: Sequence[
                 reaches, last = part.stop, utterance
     if pairs:
         listing.notes.append(
-            f"{len(pairs)} segments overlap with one before them, e.g. {few(pairs, 3)}: a trial between two such "
+            f"{len(pairs)} segments overlap with one before them, e.g. {join_few(pairs, 3)}: a trial between two such "
             f"compares a recording with itself"
         )
 
@@ -317,7 +317,7 @@ def _make_folder(folder: Path, kind: str, sha256: str) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     for leftover in home.glob(".*"):
         with suppress(OSError):
-            if files.now(home) - leftover.stat().st_mtime > _STALE_SECONDS:
+            if files.read_clock(home) - leftover.stat().st_mtime > _STALE_SECONDS:
                 leftover.unlink()
     return home
 
@@ -344,7 +344,7 @@ def _keep_file(home: Path, name: str, ending: str, write: Callable[[Path], objec
     temporary = home / f".{uuid.uuid4().hex}"
     try:
         write(temporary)
-        files.sync(temporary)
+        files.sync_to_disk(temporary)
         return temporary.replace(home / f"{name}.{files.file_digest(temporary)}.{ending}")
     finally:
         temporary.unlink(missing_ok=True)

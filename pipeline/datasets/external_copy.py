@@ -16,8 +16,8 @@ from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.trees import find_audio_files
 from pipeline.errors import Fault
 from pipeline.faults import AGAIN, KINDS, Faults
-from pipeline.files import exchange
-from pipeline.names import Pattern, legal_id
+from pipeline.files import write_exchange_command
+from pipeline.names import Pattern, make_id
 
 PARTIAL = "allow_partial=true leaves the utterances out of every system and marks the results"
 
@@ -161,7 +161,7 @@ class AudioNames:
         for path in self.all:
             parts = [*path.relative_to(place).parts[:-1], path.stem]
             for depth in range(1, len(parts) + 1):
-                name = pattern.found("-".join(map(legal_id, parts[-depth:])))
+                name = pattern.found("-".join(map(make_id, parts[-depth:])))
                 if name is not None:
                     (self._by_stem if depth == 1 else self._by_path)[name].append(path)
 
@@ -192,7 +192,7 @@ def report_missing(
     unused = [path for path in unused if not any(places[name] in path.parents for name in settled)]
     if not missing:
         return
-    guess = names.guess([row for row, _ in missing], [path.stem for path in unused])
+    guess = names.guess_pattern([row for row, _ in missing], [path.stem for path in unused])
     if guess is not None and guess.pattern in (Pattern(), copy.pattern):
         explanation = "; ".join(describe_elsewhere(missing, elsewhere))
         kinds["missing-audio"] = (
@@ -220,7 +220,9 @@ def report_missing(
         rows = [row for row, where in missing if where == place and (row["set"], row["utterance"]) not in elsewhere]
         ids, sets = [str(row["utterance"]) for row in rows], sorted({str(row["set"]) for row in rows})
         instead = "".join(f", but {count} files '*{ending}'" for ending, count in sorted(others.items()))
-        what = f"no audio file{instead}; {len(rows)} utterances of {names.few(sets)} have none: {names.few(ids)}"
+        what = (
+            f"no audio file{instead}; {len(rows)} utterances of {names.join_few(sets)} have none: {names.join_few(ids)}"
+        )
         gaps.settle(rows, Fault(what, str(place), "missing-audio"))
     for row, place in [gap for gap in gaps.missing if gap[0]["set"] not in settled]:
         instead = "".join(
@@ -275,7 +277,7 @@ def _report_exchanged(
     for first, second in sorted(wholly.items()):
         if wholly.get(second) != first or first > second:
             continue
-        commands.append(exchange(places[first], places[second]))
+        commands.append(write_exchange_command(places[first], places[second]))
         what = (
             f"the folders of two sets are exchanged: {lies[first][second]} files that {first} lacks lie in {places[second].name}, and "
             f"{lies[second][first]} that {second} lacks in {places[first].name}"
@@ -292,8 +294,10 @@ def _describe_renaming(copy: Copy, guess: names.Guess | None) -> str:
     if guess is None:
         return (
             "name each file after its utterance (UTTERANCE.ext); what is the same in all names may stay: "
-            f"{names.override(copy.key('pattern'), '{utterance}_anon')}"
+            f"{names.quote_override(copy.key('pattern'), '{utterance}_anon')}"
         )
-    overrides = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
+    overrides = (
+        [names.quote_override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
+    )
     overrides += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
     return f"say how they are called: {' '.join(overrides)}"

@@ -190,13 +190,13 @@ def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[st
     originals = {name for place in alone for name in tables[place].originals}
     of_original = [row for row in missing if row["utterance"] in originals]
     if of_original:
-        where = names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
+        where = names.join_few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
         ids = [str(row["utterance"]) for row in of_original]
-        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
+        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.join_few(ids)}"
         gaps.settle(of_original, Fault(what, where, "own-table"))
     elif missing:
         faults = list(dict.fromkeys(fault for place in alone for fault in tables[place].faults))
-        opening = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
+        opening = f"no file of {len(missing)} utterances is in {names.join_few([place.name for place in alone])}, and wav.scp leads to none: "
         kinds = ["leaves-root" if fault.kind == "leaves-root" else "own-table" for fault in faults]
         gaps.settle(
             missing, *(Fault(f"{opening}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds))
@@ -208,7 +208,7 @@ def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[st
             reason = table.faults[0].what if table.faults else "it names the original recordings"
             why.setdefault(_COMMAND.split(reason)[0], []).append(place.name)
     notes = [
-        f"wav.scp of {names.few(sets)} is not used, but the files in the folder: {reason}"
+        f"wav.scp of {names.join_few(sets)} is not used, but the files in the folder: {reason}"
         for reason, sets in why.items()
     ]
     elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
@@ -280,8 +280,8 @@ def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -
         return {set_name: Path(copy.folders[set_name]) for set_name in sets if set_name in copy.folders}
     if copy.training and copy.suffix and root.name.endswith(copy.suffix):
         return dict.fromkeys(sets, root)  # it is the copy itself
-    folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
-    suffix = None if copy.suffix is None else names.composed(copy.suffix)
+    folders = {names.normalise_name(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
+    suffix = None if copy.suffix is None else names.normalise_name(copy.suffix)
     if suffix is None:
         having: dict[str, int] = defaultdict(int)
         for name in folders:
@@ -307,6 +307,6 @@ def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -
     if len(lacking) == 1:
         faults.add("missing-audio", f"there is no folder {lacking[0]}{suffix} for the set {lacking[0]}", root)
     elif lacking:
-        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.few(lacking)}"
+        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.join_few(lacking)}"
         faults.add("missing-audio", what, root)
     return {set_name: folders[f"{set_name}{suffix}"] for set_name in sets if f"{set_name}{suffix}" in folders}

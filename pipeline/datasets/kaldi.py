@@ -33,7 +33,7 @@ from pipeline.datasets.kaldi_tables import Record, read_records
 from pipeline.datasets.listings import Enrolled, Listing, TrialList, Utterance
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.faults import Faults
-from pipeline.names import composed, few
+from pipeline.names import join_few, normalise_name
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
         names = ", ".join(kaldi_set.name for kaldi_set in folders)
         listing.faults.add("train", f"the folder holds {len(folders)} sets ({names}), and one is trained on", folder)
         return
-    listings.check_set_name(folders[0], composed(folders[0].name), listing.faults)
+    listings.check_set_name(folders[0], normalise_name(folders[0].name), listing.faults)
     kaldi_set = read_set(folders[0], listing.faults)
     candidates = [kaldi_set.folder, kaldi_set.folder.parent, kaldi_set.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:
@@ -180,7 +180,7 @@ def _choose_list(kaldi_set: KaldiSet, faults: Faults) -> tuple[list[Record] | No
     if "trials" in kaldi_set.trials or not kaldi_set.trials:
         return kaldi_set.trials.get("trials"), kaldi_set.where("trials")
     if len(kaldi_set.trials) > 1:
-        what = f"{kaldi_set.name} holds {few([*kaldi_set.trials])} and no list called trials: which of them is meant cannot be told"
+        what = f"{kaldi_set.name} holds {join_few([*kaldi_set.trials])} and no list called trials: which of them is meant cannot be told"
         faults.add("unread-list", what, kaldi_set.folder)
     ((_, lines),) = [*kaldi_set.trials.items()][:1]
     return lines, lines[0].where.rpartition(":")[0] if lines else kaldi_set.where("trials")
@@ -212,7 +212,7 @@ def _add_single(listing: Listing, kaldi_set: KaldiSet, rows: list[Utterance], se
         )
     elif kaldi_set.trials:
         who = "speakers" if models <= speakers else "ids that it lacks"
-        what = f"the set {kaldi_set.name} has lists of trials ({few([*kaldi_set.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
+        what = f"the set {kaldi_set.name} has lists of trials ({join_few([*kaldi_set.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
         listing.faults.add(
             "unread-list", f"{what}, and no list enrolls that says what they are made of", kaldi_set.folder
         )
@@ -224,9 +224,7 @@ def _report_unread_enrolment(kaldi_set: KaldiSet, faults: Faults) -> bool:
     """Whether a set without ``enrolls`` has a list of enrolment under another name, which is then reported."""
     paths = trial_lists.find_lists(kaldi_set.folder, trial_lists.ENROLMENT_FILE)
     if paths:
-        what = (
-            f"{kaldi_set.name} has a list of enrolment that is called {few([path.name for path in paths])}, not enrolls"
-        )
+        what = f"{kaldi_set.name} has a list of enrolment that is called {join_few([path.name for path in paths])}, not enrolls"
         faults.add("unread-list", what, kaldi_set.folder)
     return bool(paths)
 

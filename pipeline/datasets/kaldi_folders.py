@@ -13,14 +13,14 @@ from pipeline.datasets.kaldi_set import find_trial_files
 from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.faults import Faults
-from pipeline.names import composed, few
+from pipeline.names import join_few, normalise_name
 
 _OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
 
 
 def wanted_sets(settings: DatasetSettings) -> list[str] | None:
     """``dataset.sets`` as names are kept here."""
-    return None if settings.sets is None else [composed(name) for name in settings.sets]
+    return None if settings.sets is None else [normalise_name(name) for name in settings.sets]
 
 
 def holds_sets(folder: Path) -> bool:
@@ -50,12 +50,12 @@ def discover_sets(
                 root,
             )
             faults.stop(root)
-        listings.check_set_name(root, composed(root.name), faults)
+        listings.check_set_name(root, normalise_name(root.name), faults)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
     # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
     folders = {
-        composed(folder.name): folder
+        normalise_name(folder.name): folder
         for folder in sorted(root.iterdir())
         if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
     }
@@ -137,7 +137,7 @@ def _pair_sets(
 def _note_passed_over(others: Sequence[str], listing: Listing) -> None:
     if others:
         listing.limits.append(
-            f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {join_few(others)}"
         )
 
 

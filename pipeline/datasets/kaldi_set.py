@@ -18,7 +18,7 @@ from pipeline.datasets.pipes import Entry
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.trees import SEXES
 from pipeline.faults import Faults
-from pipeline.names import composed, existing, few
+from pipeline.names import find_existing, join_few, normalise_name
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def read_set(folder: Path, faults: Faults) -> KaldiSet:
 
 def _read_audio_tables(folder: Path, faults: Faults) -> KaldiSet:
     """A set with what ``wav.scp`` and ``segments`` say of it, and nothing else."""
-    kaldi_set = KaldiSet(composed(folder.name), folder)
+    kaldi_set = KaldiSet(normalise_name(folder.name), folder)
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
         return kaldi_set
@@ -204,7 +204,7 @@ def find_start(sets: list[KaldiSet], candidates: list[Path], where: Path, listin
             break
     best = max(range(len(counts)), key=counts.__getitem__)
     if not counts[best] and len(relative) > 1:
-        tried = few([str(candidate) for candidate in candidates], 6)
+        tried = join_few([str(candidate) for candidate in candidates], 6)
         listing.faults.add(
             "missing-audio",
             f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; the first is '{relative[0]}'",
@@ -220,7 +220,7 @@ def _report_moved(sets: Sequence[KaldiSet], candidates: Sequence[Path], where: P
     paths: list[str] = []
     for kaldi_set in sets:
         absolute = [entry.file for _, entry in kaldi_set.entries.values() if not entry.why and _is_absolute(entry.file)]
-        kaldi_set.moved = bool(absolute) and not any(existing(Path(path)).exists() for path in absolute)
+        kaldi_set.moved = bool(absolute) and not any(find_existing(Path(path)).exists() for path in absolute)
         paths += absolute if kaldi_set.moved else []
     tables = [kaldi_set.folder / "wav.scp" for kaldi_set in sets if kaldi_set.moved]
     if tables:
@@ -240,7 +240,7 @@ def _join_paths(folder: Path, paths: Iterable[str]) -> Iterator[str]:
     """Relative paths below a folder, as they are there; a corpus has many, and joining paths takes its time."""
     for path in paths:
         joined = f"{folder}/{path}"
-        yield joined if joined.isascii() else str(existing(folder / path))
+        yield joined if joined.isascii() else str(find_existing(folder / path))
 
 
 def list_utterances(
@@ -292,9 +292,9 @@ def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_
         if why:
             pass
         elif _is_absolute(entry.file):
-            path = existing(Path(entry.file)) if not kaldi_set.moved else None
+            path = find_existing(Path(entry.file)) if not kaldi_set.moved else None
         elif start is not None:
-            path = existing(start / entry.file)
+            path = find_existing(start / entry.file)
             if not fence.holds(path):
                 outside.setdefault(_describe_way_out(start, path), []).append((record, entry))
                 path = None
@@ -329,7 +329,7 @@ def _refuse_entries(kaldi_set: KaldiSet, kind: str, refused: list[tuple[Record, 
     """Report entries that are not read: how many, why each is not, and the command that makes plain files."""
     first = refused[0][0]
     counted = Counter(why for _, why in refused).most_common()
-    reasons = few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
+    reasons = join_few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
     faults.add(
         "pipe",
         f"{len(refused)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline import contracts
 from pipeline.datasets.listings import MOST_NAMED, Listing, Segment, Utterance
 from pipeline.faults import TABLES, Faults
-from pipeline.names import composed, few
+from pipeline.names import join_few, normalise_name
 from pipeline.tables import text
 
 _BLANK = re.compile(r"[ \t]+")
@@ -37,7 +37,7 @@ def read_records(path: Path, faults: Faults, fields: range, split: int = 0) -> I
         if len(cells) in fields:
             # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
             ids = len(cells) - (split == len(cells))
-            yield Record(cells if line.isascii() else [*map(composed, cells[:ids]), *cells[ids:]], where)
+            yield Record(cells if line.isascii() else [*map(normalise_name, cells[:ids]), *cells[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
@@ -195,7 +195,7 @@ class TranscriptTables(contracts.Transcripts):
         transcripts: dict[Key, str] = {}
         for file, keys in wanted.items():
             if file not in present:
-                named = few([name for _, name in keys], 3)
+                named = join_few([name for _, name in keys], 3)
                 faults.add(
                     "missing-table", f"there is no such table; it is to hold {len(keys)} utterances: {named}", file
                 )

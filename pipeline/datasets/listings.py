@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipeline.datasets.pipes import Entry
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve_ids
 from pipeline.tables import text
@@ -214,7 +214,7 @@ def add_halves(listing: Listing, name: str, rows: Sequence[Utterance], seed: int
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
         listing.limits.append(
-            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {few(lone)}"
+            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {join_few(lone)}"
         )
     some_unknown = sorted({row.speaker for row in rows if row.sex == "u"})
     by_sex = len(some_unknown) < len(of_speaker)
@@ -257,7 +257,7 @@ def note_chosen_sets(listing: Listing, wanted: Sequence[str], names: Sequence[st
     if omitted:
         kept = [name for name in names if name in wanted]
         listing.limits.append(
-            f"{len(kept)} of {len(names)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(omitted)}"
+            f"{len(kept)} of {len(names)} trial sets are evaluated (dataset.sets): {join_few(kept)}; not {join_few(omitted)}"
         )
 
 
@@ -270,10 +270,10 @@ def note_halves(listing: Listing, names: Sequence[str], seed: int) -> None:
     across = [name for name, set_lists in lists.items() if any(trial_list.across_sexes for trial_list in set_lists)]
     tried = describe_pairs(len(across) == len(names))
     if 0 < len(across) < len(names):
-        tried += f" (of {few(across)} {describe_pairs(True).rstrip(',')})"
+        tried += f" (of {join_few(across)} {describe_pairs(True).rstrip(',')})"
     each = ", each set by itself" if len(names) > 1 else ""
     listing.protocol.append(
-        f"the protocol was made here: no lists came with {few(names)}, so each speaker's utterances were halved into enrolment and "
+        f"the protocol was made here: no lists came with {join_few(names)}, so each speaker's utterances were halved into enrolment and "
         f"trial (dataset.seed={seed}{each}) and {tried} are tried; other halves give other numbers"
     )
 
@@ -281,7 +281,7 @@ def note_halves(listing: Listing, names: Sequence[str], seed: int) -> None:
 def describe_folder_speakers(name: str, rows: Iterable[Utterance]) -> str:
     """Who the speakers of a tree are, in words: its folders."""
     speakers = sorted({row.speaker for row in rows})
-    return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {few(speakers)}"
+    return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {join_few(speakers)}"
 
 
 def report_unknown_sets(faults: Faults, wanted: Iterable[str], names: Sequence[str], where: str) -> None:

@@ -22,7 +22,7 @@ from multiprocessing import current_process, get_context
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pipeline import processes, programs
+from pipeline import processes
 from pipeline.datasets import probe as probing
 from pipeline.datasets.probe import Probe
 
@@ -142,7 +142,7 @@ def run_parallel(
     if needs_processes(count, workers):
         try:
             most = min(workers, -(-count // CHUNK_FILES))
-            with programs.starting_python():
+            with processes.isolate_python():
                 started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
             with started as pool:
                 yield from _run_in_pool(pool, workers, queue, look_at)
@@ -168,7 +168,7 @@ def _run_in_pool(
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := queue.take()):
                 try:
-                    with programs.starting_python():  # it may start a process
+                    with processes.isolate_python():  # it may start a process
                         going[pool.submit(look_at, paths)] = paths
                 except BaseException:
                     queue.give_back(paths)

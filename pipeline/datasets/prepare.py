@@ -21,7 +21,7 @@ from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest
@@ -165,7 +165,7 @@ def _read_copies(
         wanted = corpus.manifest[(corpus.manifest["role"] == "train") == copy.training]
         if copy.training and not copy.is_named and not external_files.has_any_file(copy, wanted):
             untrainable[copy.label] = (
-                f"system {copy.label} has no anonymised copy of the training set ({few(sorted(wanted['set'].unique()))}): "
+                f"system {copy.label} has no anonymised copy of the training set ({join_few(sorted(wanted['set'].unique()))}): "
                 f"{copy.key()}=DIR names one"
             )
             continue

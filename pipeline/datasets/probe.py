@@ -19,7 +19,7 @@ import soundfile
 from pipeline import audio, containers
 from pipeline.containers.source import Source, conversion, odd
 from pipeline.errors import DataError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.nets.embedding import SILENCE_DBFS
 
 # Raised when other things are said of the same file.
@@ -166,7 +166,7 @@ def describe_probes(probes: Mapping[Path, Probe]) -> list[str]:
         sentences.append(
             f"{len(narrow)} of {len(sound)} files are written at {USUAL_RATE // 1000} kHz or more and hold nothing above "
             f"{narrow[-1][0] / 1000:.1f} kHz, as speech that was sampled at 8 kHz or sent over a telephone, e.g. "
-            f"{few([Path(path).name for _, path in narrow], 3)}: extractors miss what they were trained to hear there"
+            f"{join_few([Path(path).name for _, path in narrow], 3)}: extractors miss what they were trained to hear there"
         )
     mixed = Counter(probe.channels for probe in sound.values() if probe.channels > 1)
     if mixed:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pipeline import audio
 from pipeline.audio.correlation import peak_correlation
 from pipeline.datasets import parallel
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.tables.shared import SharedTable
 
 ORIGINAL, NEARLY = 0.99, 0.95
@@ -178,7 +178,7 @@ class Resemblance:
         return dict(by_rate)
 
     def _said(self, places: Sequence[int], text: str, means: str) -> str:
-        names = few([str(self.rows[place]["utterance"]) for place in places])
+        names = join_few([str(self.rows[place]["utterance"]) for place in places])
         return f"{len(places)} of {len(self.rows)} files {text} (e.g. {names}){means}"
 
 

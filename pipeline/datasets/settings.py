@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationInfo, field_validator
 
 from pipeline.contracts import ComponentSettings, numeric, runtime
-from pipeline.names import composed
+from pipeline.names import normalise_name
 
 _NO_ATTRIBUTES = {"utt", "spk", "gender", "sex", "dur"}
 
@@ -93,7 +93,7 @@ class DatasetSettings(ComponentSettings):
             raise ValueError(
                 "an empty list leaves nothing to evaluate: name trial sets, or leave it out to take every set"
             )
-        return None if sets is None else [composed(name) for name in sets]
+        return None if sets is None else [normalise_name(name) for name in sets]
 
     @field_validator("edition", mode="before")
     @classmethod

@@ -15,7 +15,7 @@ from pipeline import audio
 from pipeline.datasets import listings, trial_lists
 from pipeline.datasets.listings import MOST_NAMED, Listing, Utterance
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.names import composed, few, legal_id, override
+from pipeline.names import join_few, make_id, normalise_name, quote_override
 from pipeline.tables import text
 
 
@@ -57,7 +57,7 @@ def add_librispeech_training(settings: DatasetSettings, folder: Path, files: Seq
 
 def _cut_or_halve(settings: DatasetSettings, root: Path, rows: Sequence[Utterance], listing: Listing) -> None:
     """Cut the utterances of a tree by the lists that come with it, or halve them."""
-    name = legal_id(root.name)
+    name = make_id(root.name)
     listing.called.append((name, root))
     if not trial_lists.cut_tree_by_lists(listing, name, rows, root):
         listings.add_halves(listing, name, rows, settings.seed, str(root))
@@ -68,7 +68,7 @@ def _cut_or_halve(settings: DatasetSettings, root: Path, rows: Sequence[Utteranc
 
 def _add_training_rows(folder: Path, rows: Sequence[Utterance], listing: Listing) -> None:
     """Let the utterances of a tree be the training set of its name."""
-    name = legal_id(folder.name)
+    name = make_id(folder.name)
     listing.called.append((name, folder))
     if rows:
         listing.notes.append(listings.describe_folder_speakers(f"the training set {name}", rows))
@@ -85,7 +85,7 @@ def _read_librispeech(
     """
     faults = listing.faults
     parts = [path.relative_to(root).parts for path in files]
-    good = [(path, legal_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
+    good = [(path, make_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
     _check_layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
@@ -99,8 +99,8 @@ def _read_librispeech(
     names: dict[str, list[Path]] = defaultdict(list)
     fence = listings.Fence(root, settings.follow_links)
     for path, speaker in good:
-        utterance = legal_id(path.stem)
-        renamed += utterance != composed(path.stem)
+        utterance = make_id(path.stem)
+        renamed += utterance != normalise_name(path.stem)
         names[utterance].append(path)
         place: Path | None = path
         if not fence.holds(path):
@@ -176,7 +176,7 @@ def is_folder_tree(folder: Path, files: Sequence[Path]) -> bool:
     """Whether a folder with these audio files is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie
     otherwise or share names."""
     depths = {len(path.relative_to(folder).parts) for path in files}
-    unique = len({legal_id(path.stem) for path in files}) == len(files)
+    unique = len({make_id(path.stem) for path in files}) == len(files)
     return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
 
 
@@ -194,7 +194,7 @@ def _read_folders(
     ``key`` is the setting that named the root, for messages.
     """
     faults = listing.faults
-    files = [path for path in every if fnmatch.fnmatchcase(composed(path.name), composed(chosen))]
+    files = [path for path in every if fnmatch.fnmatchcase(normalise_name(path.name), normalise_name(chosen))]
     if len(files) < len(every):
         listing.notes.append(f"{len(every) - len(files)} of {len(every)} files are left out by dataset.files={chosen}")
     parts = {path: path.relative_to(root).parts for path in files}
@@ -214,7 +214,7 @@ def _read_folders(
         )
     kept = [path for path in files if len(parts[path]) > 1]
     names = make_ids([parts[path] for path in kept])
-    speakers = {legal_id(parts[path][0]) for path in kept}
+    speakers = {make_id(parts[path][0]) for path in kept}
     sex_of = read_sexes(table, root, speakers, listing) if kept else {}
     rows, first = [], dict[str, Path]()
     fence = listings.Fence(root, settings.follow_links)
@@ -227,7 +227,7 @@ def _read_folders(
         if not fence.holds(path):
             faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
-        speaker = legal_id(parts[path][0])
+        speaker = make_id(parts[path][0])
         rows.append(Utterance("", "", name, speaker, sex_of.get(speaker, "u"), place, str(path), 0))
     return rows
 
@@ -246,16 +246,16 @@ def _note_microphones(rows: Sequence[Utterance], listing: Listing) -> None:
         listing.notes.append(
             f"{len(recorded_together)} utterances were recorded by several microphones, e.g. {' and '.join(recorded_together[0][:2])}: one recording may "
             f"be enrolled and the other tried, which no attacker can hope for. "
-            f"{override('dataset.files', f'*{ending}.*')} keeps one of them"
+            f"{quote_override('dataset.files', f'*{ending}.*')} keeps one of them"
         )
 
 
 def make_ids(places: Sequence[tuple[str, ...]]) -> list[str]:
     """Ids of files, given the parts of their paths below the root: their stems, or all parts where two stems are one."""
-    stems = [legal_id(Path(parts[-1]).stem) for parts in places]
+    stems = [make_id(Path(parts[-1]).stem) for parts in places]
     if len(set(stems)) == len(stems):
         return stems
-    return ["-".join([*map(legal_id, parts[:-1]), stem]) for parts, stem in zip(places, stems)]
+    return ["-".join([*map(make_id, parts[:-1]), stem]) for parts, stem in zip(places, stems)]
 
 
 _COLLECTION_WORDS = (
@@ -298,12 +298,12 @@ def find_roots_below(places: Collection[PathParts], alone: bool = True) -> tuple
     """
     tops = _group_by_top(places)
     nested = [name for name, below in tops.items() if 2 * sum(len(parts) > 1 for parts in below) > len(below)]
-    like = sorted(name for name in nested if _COLLECTION.fullmatch(composed(name)))
+    like = sorted(name for name in nested if _COLLECTION.fullmatch(normalise_name(name)))
     # A speaker among others may be called Dev.
     if like and 2 * len(like) >= len(tops) and not _is_numbered(list(tops)):
         called = "are called like parts" if len(like) > 1 else "is called like a part"
         s = "s" if len(like) > 1 else ""
-        problem = f"the folder{s} {few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
+        problem = f"the folder{s} {join_few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
         return problem, [root for name in like for root in _list_lower(name, tops[name])]
     if alone and len(tops) == 1 and nested:
         ((name, below),) = tops.items()
@@ -384,7 +384,7 @@ def read_sexes(table_path: str | None, root: Path, speakers: Collection[str], li
         return {}
     lacking = sorted(set(speakers) - sex_of.keys())
     if not named_speakers and sex_of:
-        who = f"it names {few([*sex_of], 3)}; the speakers are {few(lacking, 3)}"
+        who = f"it names {join_few([*sex_of], 3)}; the speakers are {join_few(lacking, 3)}"
         faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {who}", table)
         return {}
     for speaker in lacking[:MOST_NAMED]:
@@ -433,7 +433,7 @@ def _parse_sex_table(table: Path, listing: Listing) -> dict[str, str]:
         sex = SEXES.get(cells[what].lower()) if len(cells) > max(who, what) and cells[who] else None
         if sex is None or "\ufffd" in cells[who]:
             listing.faults.add("malformed", f"no speaker with sex f or m: '{line.text[:80]}'", line.where)
-        elif sex_of.setdefault(legal_id(cells[who]), sex) != sex:
+        elif sex_of.setdefault(make_id(cells[who]), sex) != sex:
             listing.faults.add("disagrees", f"speaker '{cells[who]}' is listed with both sexes", line.where)
     return sex_of
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.datasets.listings import Trial, TrialList, Utterance, report_invisible
-from pipeline.faults import Faults, shown
-from pipeline.files import replacing
-from pipeline.names import differing, few, look_alike
+from pipeline.faults import Faults, escape_unprintable
+from pipeline.files import write_replace_command
+from pipeline.names import describe_difference, fold_lookalikes, join_few
 from pipeline.tables import text
 
 NEARLY_ALL, FEW_FAULTS = 0.9, 10
@@ -108,7 +108,7 @@ def _report_strange_models(
     faults.add(
         "models",
         f"{len(strange)} models of {trial_list.enrolment_set} are targets of speakers of other names, e.g. {trial.model} of '{speaker}' in "
-        f"{trial.utterance}: {few(strange)}",
+        f"{trial.utterance}: {join_few(strange)}",
         trial.where,
     )
     return True
@@ -121,9 +121,9 @@ def hint_nearest(name: str, ids: Collection[str]) -> str:
     """
     twin = ""
     if not (name.isascii() and all(map(str.isascii, ids))):
-        twin = next((other for other in ids if look_alike(other) == look_alike(name)), "")
+        twin = next((other for other in ids if fold_lookalikes(other) == fold_lookalikes(name)), "")
     if twin:
-        return f"; it looks like '{twin}', and is not: {differing(name, twin)}"
+        return f"; it looks like '{twin}', and is not: {describe_difference(name, twin)}"
     folded = name.casefold()
     near = sorted(candidate for candidate in ids if candidate.casefold() == folded)
     if not near:
@@ -272,7 +272,10 @@ def _check_enrolment(trial_list: TrialList, enrolled: Collection[str], faults: F
 
 def _report_once(kind: str, what: str, where: str, faults: Faults) -> None:
     """Report a fault of an enrolment set, which may belong to several lists."""
-    if not any((fault.kind, fault.what, fault.where) == (kind, shown(what), shown(where)) for fault in faults.found):
+    if not any(
+        (fault.kind, fault.what, fault.where) == (kind, escape_unprintable(what), escape_unprintable(where))
+        for fault in faults.found
+    ):
         faults.add(kind, what, where)
 
 
@@ -465,4 +468,4 @@ def _check_labels(
 def rewrite_command(file: str, program: str) -> str:
     """The command that rewrites the lines of a list, and keeps the old one beside it."""
     new = shlex.quote(f"{file}.new")
-    return replacing(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")
+    return write_replace_command(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")

@@ -1,7 +1,7 @@
 """Lists of trials in the forms that corpora and toolkits give them, found beside the data.
 
 Lines are ``MODEL UTTERANCE [LABEL]``, ``LABEL UTTERANCE UTTERANCE`` (VoxCeleb's ``veri_test2.txt``) or ``UTTERANCE*UTTERANCE LABEL`` (ESPnet's
-``trial_label``), and labels are any pair of words of :mod:`pipeline.tables.text`. Where a list compares utterances with
+``trial_label``), and labels are any pair of words of :mod:`pipeline.tables.labels`. Where a list compares utterances with
 utterances, each on its left side is a model of its own.
 """
 
@@ -18,7 +18,7 @@ from pipeline.datasets.kaldi_tables import Record, read_records
 from pipeline.datasets.listings import Enrolled, Listing, Trial, TrialList, Utterance
 from pipeline.datasets.trial_checks import FEW_FAULTS
 from pipeline.faults import Faults
-from pipeline.names import composed, legal_id
+from pipeline.names import make_id, normalise_name
 from pipeline.tables import text
 
 TRIALS_FILE = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
@@ -164,7 +164,9 @@ def _resolve_ids(lines: Sequence[Record], rows: Sequence[Utterance], root: Path)
     A list names utterances by their ids, or by their paths below the root or below any folder above it.
     """
     names = {row.utterance: row.utterance for row in rows}
-    names |= {composed(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path}
+    names |= {
+        normalise_name(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path
+    }
     resolved, absent = [], set()
     for line in lines:
         ids = [_find_utterance(entry, names) for entry in line.fields[:2]]
@@ -179,4 +181,4 @@ def _find_utterance(entry: str, names: Mapping[str, str]) -> str:
     # Folders above the root may go, but never so many that the file's own name is left: others may be called so.
     while name not in names and name.count("/") > 1:
         name = name.partition("/")[2]
-    return names.get(name, names.get(legal_id(name), ""))
+    return names.get(name, names.get(make_id(name), ""))

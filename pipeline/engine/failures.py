@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, DataError, FailedTask, Fault, ModelMissing, PipelineError, StageFailed, system
-from pipeline.names import few
+from pipeline.errors import (
+    ConfigError,
+    DataError,
+    FailedTask,
+    Fault,
+    ModelMissing,
+    PipelineError,
+    StageFailed,
+    explain_system_error,
+)
+from pipeline.names import join_few
 
 
 class NotRun(StageFailed):
@@ -17,12 +26,12 @@ class NotBegun(NotRun):
     """A task that nothing kept from being run, but that the run was to end with its first failure."""
 
 
-def not_run(task: Task) -> NotRun:
+def make_not_run(task: Task) -> NotRun:
     """That a task was not run because one that it stands on failed."""
     return NotRun(f"{task.label} was not run", cause="a task that it stands on failed")
 
 
-def not_begun(task: Task) -> NotBegun:
+def make_not_begun(task: Task) -> NotBegun:
     """That a task was not begun because another one failed and ``fail_fast=true`` was asked for."""
     return NotBegun(
         f"{task.label} was not begun",
@@ -31,7 +40,7 @@ def not_begun(task: Task) -> NotBegun:
     )
 
 
-def left_out(task: Task, failed: Mapping[Task, PipelineError], fail_fast: bool) -> NotRun | None:
+def find_exclusion(task: Task, failed: Mapping[Task, PipelineError], fail_fast: bool) -> NotRun | None:
     """Why a task is not to be begun any more, as things stand; None where it may be.
 
     Args:
@@ -39,16 +48,16 @@ def left_out(task: Task, failed: Mapping[Task, PipelineError], fail_fast: bool) 
         fail_fast: whether nothing more is begun after the first failure.
     """
     if any(ref.task in failed and not isinstance(failed[ref.task], NotBegun) for ref in task.sources()):
-        return not_run(task)
-    return not_begun(task) if failed and fail_fast else None
+        return make_not_run(task)
+    return make_not_begun(task) if failed and fail_fast else None
 
 
-def unexpected(task: Task, error: Exception) -> StageFailed:
+def explain_exception(task: Task, error: Exception) -> StageFailed:
     """An exception that a task did not explain."""
-    refused = system(error)
+    refused = explain_system_error(error)
     if refused is not None:
         return refused
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return StageFailed(
             f"{task.label} failed: not enough memory",
             where=f"{type(error).__name__}: {error}",
@@ -63,14 +72,14 @@ def unexpected(task: Task, error: Exception) -> StageFailed:
     )
 
 
-def out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Whether the memory of this machine, or of its GPU, did not suffice."""
     return (
         isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     )  # torch's, which is not loaded for this
 
 
-def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:
+def raise_failures(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:
     """Raise one error for all failures, with a table of them where there are several; nothing if there is none. Its ``failed`` has
     each of them by its task.
 
@@ -83,34 +92,34 @@ def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | N
             missing); else StageFailed.
     """
     if failed:
-        error = _joined(failed, logs or {})
+        error = _join_errors(failed, logs or {})
         error.failed = dict(failed)
         raise error
 
 
-def roots(failed: Mapping[Task, PipelineError]) -> dict[Task, PipelineError]:
+def select_roots(failed: Mapping[Task, PipelineError]) -> dict[Task, PipelineError]:
     """The tasks that failed themselves."""
     return {task: error for task, error in failed.items() if not isinstance(error, NotRun)}
 
 
-def _joined(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str]) -> PipelineError:
-    first_ones = roots(failed)
+def _join_errors(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str]) -> PipelineError:
+    first_ones = select_roots(failed)
     task, first = next(iter((first_ones or failed).items()))
     if len(failed) == 1:
         return first
     faults = list(first.faults)
     if len(first_ones) > 1:
-        stood = standing_on(first_ones, failed)
-        faults += [_row(one, error, stood[one], logs.get(one, "")) for one, error in first_ones.items()]
+        stood = count_dependents(first_ones, failed)
+        faults += [_make_row(one, error, stood[one], logs.get(one, "")) for one, error in first_ones.items()]
     waited = [one.label for one, error in failed.items() if isinstance(error, NotBegun)]
     down = [one.label for one, error in failed.items() if isinstance(error, NotRun) and not isinstance(error, NotBegun)]
     if down:
-        faults.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
+        faults.append(Fault("not run, because a task that it stands on failed", where=join_few(down, 3)))
     if waited:
         faults.append(
-            Fault("not begun, because fail_fast=true ends a run with its first failure", where=few(waited, 3))
+            Fault("not begun, because fail_fast=true ends a run with its first failure", where=join_few(waited, 3))
         )
-    return _class(list(first_ones.values()))(
+    return _find_class(list(first_ones.values()))(
         first.what,
         where=first.where or task.label,
         cause=first.cause,
@@ -119,7 +128,7 @@ def _joined(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str]) -> P
     )
 
 
-def standing_on(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
+def count_dependents(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
     """How many tasks were not run because they stand on each of these, directly or through others; one may stand on several."""
     found: dict[Task, set[Task]] = {}
 
@@ -141,14 +150,14 @@ def standing_on(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, 
     return counts
 
 
-def _row(task: Task, error: PipelineError, stood: int, log_file: str) -> FailedTask:
+def _make_row(task: Task, error: PipelineError, stood: int, log_file: str) -> FailedTask:
     return FailedTask(
         error.what, where=error.where or task.label, stage=task.name, label=task.label, status=error.status, stood=stood,
         log_file=log_file,
     )  # fmt: skip
 
 
-def _class(errors: Sequence[PipelineError]) -> type[PipelineError]:
+def _find_class(errors: Sequence[PipelineError]) -> type[PipelineError]:
     for kind in (ConfigError, DataError, ModelMissing):
         if errors and all(isinstance(error, kind) for error in errors):
             return kind

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import leftovers, sound, used
-from pipeline.engine.sound import RECORD, Wrong, read_record
+from pipeline.engine import claims, usage
+from pipeline.engine import store as storage
+from pipeline.engine.store import RECORD, WrongRecord, read_record
 from pipeline.errors import ConfigError, PipelineError, StageFailed, os_error
 from pipeline.files import file_digest
-from pipeline.names import few
+from pipeline.names import join_few
 
 BESIDE = {
     "recordings": "utterances that were cut out of recordings or taken out of archives",
@@ -39,7 +40,7 @@ _GONE = (FileNotFoundError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredArtefact:
     """An artefact as it lies in a store.
 
     Attributes:
@@ -84,46 +85,46 @@ class Found:
     @functools.cached_property
     def bytes(self) -> int:
         """Of all its files, as they lie there."""
-        return weight(self.folder)[1]
+        return measure_size(self.folder)[1]
 
 
-def artefacts(store: Path, stage: str | None = None) -> Iterator[Found]:
+def list_artefacts(store: Path, stage: str | None = None) -> Iterator[StoredArtefact]:
     """The artefacts of a store, or of a stage, by stage and key.
 
     Raises:
         StageFailed: a folder may not be listed.
     """
-    for place in places(store, stage):
-        found = look(place)
+    for place in list_places(store, stage):
+        found = look_up(place)
         if found is not None:
             yield found
 
 
-def places(store: Path, stage: str | None = None) -> Iterator[Path]:
+def list_places(store: Path, stage: str | None = None) -> Iterator[Path]:
     """The folders of the artefacts of a store, or of a stage, by stage and key."""
-    for name in stages(store) if stage is None else [stage]:
-        for shelf in _listed(store / name):
+    for name in list_stages(store) if stage is None else [stage]:
+        for shelf in _list_folder(store / name):
             if re.fullmatch("[0-9a-f]{2}", shelf.name):
-                yield from (path for path in _listed(shelf) if KEY.fullmatch(path.name))
+                yield from (path for path in _list_folder(shelf) if KEY.fullmatch(path.name))
 
 
-def stages(store: Path) -> list[str]:
+def list_stages(store: Path) -> list[str]:
     """The stages that a store has artefacts of, by name."""
-    return [path.name for path in _listed(store) if path.name not in BESIDE and STAGE.fullmatch(path.name) and path.is_dir()]  # fmt: skip
+    return [path.name for path in _list_folder(store) if path.name not in BESIDE and STAGE.fullmatch(path.name) and path.is_dir()]  # fmt: skip
 
 
-def look(folder: Path) -> Found | None:
+def look_up(folder: Path) -> StoredArtefact | None:
     """An artefact by its record and the sizes of its files; None where it is gone."""
-    found = functools.partial(Found, folder.parent.parent.name, folder.name, folder)
+    found = functools.partial(StoredArtefact, folder.parent.parent.name, folder.name, folder)
     inode = 0
     try:
         inode = folder.stat().st_ino
-        record = read_record(record_of(folder), folder.parent.parent.name, folder.name)
+        record = read_record(read_record_bytes(folder), folder.parent.parent.name, folder.name)
         for name, entry in record["files"].items():
-            size = _size(folder, name)
+            size = _read_size(folder, name)
             if size != entry["bytes"]:
                 return found(record, f"its file {name} has {size} bytes instead of {entry['bytes']}", inode=inode)
-    except Wrong as error:
+    except WrongRecord as error:
         return found(problem=str(error), inode=inode)
     except _GONE:
         return None
@@ -132,7 +133,7 @@ def look(folder: Path) -> Found | None:
     return found(record, inode=inode)
 
 
-def record_of(folder: Path) -> bytes:
+def read_record_bytes(folder: Path) -> bytes:
     """The bytes of a record.
 
     Raises:
@@ -143,23 +144,23 @@ def record_of(folder: Path) -> bytes:
     except (*_GONE, IsADirectoryError) as error:
         if not folder.is_dir():
             raise
-        raise Wrong(f"its record cannot be read ({error.strerror})") from error
+        raise WrongRecord(f"its record cannot be read ({error.strerror})") from error
 
 
-def _size(folder: Path, name: str) -> int:
+def _read_size(folder: Path, name: str) -> int:
     try:
         return (folder / name).stat().st_size
     except _GONE as error:
         if not folder.is_dir():
             raise
-        raise Wrong(f"its file {name} is gone") from error
+        raise WrongRecord(f"its file {name} is gone") from error
 
 
-def checked(found: Found) -> Found | None:
+def check_bytes(found: StoredArtefact) -> StoredArtefact | None:
     """The artefact after all of its bytes have been hashed; None where it is gone meanwhile."""
     if found.problem or found.unread:
         return found
-    about = functools.partial(Found, found.stage, found.key, found.folder, found.record, inode=found.inode)
+    about = functools.partial(StoredArtefact, found.stage, found.key, found.folder, found.record, inode=found.inode)
     for name, entry in found.files.items():
         try:
             if file_digest(found.folder / name) != entry["sha256"]:
@@ -171,10 +172,10 @@ def checked(found: Found) -> Found | None:
     return found
 
 
-def set_aside(found: Found) -> str:
+def set_aside(found: StoredArtefact) -> str:
     """Take a damaged artefact out of the store, so that the next run makes it again; why not, '' if it is out of the way."""
     try:
-        sound.set_aside(found.folder, found.problem, found.inode)
+        storage.set_aside(found.folder, found.problem, found.inode)
     except StageFailed as error:
         return error.what
     return ""
@@ -183,7 +184,7 @@ def set_aside(found: Found) -> str:
 # One artefact --------------------------------------------------------------------------------------------------------
 
 
-def by_prefix(store: Path, text: str) -> Found:
+def find_by_prefix(store: Path, text: str) -> StoredArtefact:
     """The artefact that somebody means by the first digits of its key, in upper or lower case, or by its folder.
 
     Raises:
@@ -194,39 +195,39 @@ def by_prefix(store: Path, text: str) -> Found:
         raise ConfigError(
             f"'{text}' is no key",
             cause="a key is written with the digits 0-9 and a-f, 64 of them; the first few are enough",
-            remedy=f"{_ls(store)} lists the keys",
+            remedy=f"{_list_command(store)} lists the keys",
         )
-    several = [place for place in _places_of(store, start) if place.name.startswith(start)]
+    several = [place for place in _find_places(store, start) if place.name.startswith(start)]
     if len(several) > 1:
         shown = [f"{one.parent.parent.name} {one.name[: max(ENOUGH, len(start) + 4)]}" for one in several]
         more = f", and {len(shown) - 10} more" if len(shown) > 10 else ""
         raise ConfigError(f"{len(several)} artefacts have keys that begin with {start}: {', '.join(shown[:10])}{more}", remedy="give more digits of the key")  # fmt: skip
-    found = look(several[0]) if several else None
+    found = look_up(several[0]) if several else None
     if found is not None:
         return found
-    aside = [path for path in _places_of(store, start, leftovers.DAMAGED) if path.name.startswith(start)]
+    aside = [path for path in _find_places(store, start, claims.DAMAGED) if path.name.startswith(start)]
     if aside:
         key = aside[0].name[:64]
-        runs = users(store.parent, [key])[key]
+        runs = find_users(store.parent, [key])[key]
         raise ConfigError(
             f"the artefact {start} was found damaged, and is set aside",
             where=str(aside[0]),
-            cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
-            remedy=made_again(store.parent, runs),
+            cause=f"used by {join_few(runs, 5)}" if runs else "no run in this root says that it used it",
+            remedy=explain_recovery(store.parent, runs),
         )
-    raise ConfigError(f"no artefact has a key that begins with {start}", where=str(store), remedy=f"{_ls(store)} lists the keys")  # fmt: skip
+    raise ConfigError(f"no artefact has a key that begins with {start}", where=str(store), remedy=f"{_list_command(store)} lists the keys")  # fmt: skip
 
 
-def _ls(store: Path) -> str:
+def _list_command(store: Path) -> str:
     return f"voice-privacy store --root {shlex.quote(str(store.parent))} ls"
 
 
-def _places_of(store: Path, start: str, marked: str = "") -> Iterator[Path]:
+def _find_places(store: Path, start: str, marked: str = "") -> Iterator[Path]:
     """Folders on the shelves on which a key with such a beginning can lie; with a mark, those that have it in their names."""
-    for stage in stages(store):
-        for shelf in _listed(store / stage):
+    for stage in list_stages(store):
+        for shelf in _list_folder(store / stage):
             if re.fullmatch("[0-9a-f]{2}", shelf.name) and shelf.name.startswith(start[:2]):
-                for path in _listed(shelf):
+                for path in _list_folder(shelf):
                     if marked in path.name if marked else KEY.fullmatch(path.name):
                         yield path
 
@@ -246,7 +247,7 @@ class Web:
     sources: Mapping[str, Mapping[str, list[str]]]
 
     @classmethod
-    def of(cls, all_found: Iterable[Found]) -> Web:
+    def of(cls, all_found: Iterable[StoredArtefact]) -> Web:
         known: dict[str, tuple[str, str]] = {}
         by_digest: dict[str, list[str]] = defaultdict(list)
         sources: dict[str, dict[str, list[str]]] = {}
@@ -254,7 +255,7 @@ class Web:
             if found.record:
                 known[found.key] = (found.stage, found.label)
                 by_digest[found.digest].append(found.key)
-                sources[found.key] = said_sources(found)
+                sources[found.key] = list_sources(found)
         # Only now is it known which digests are those of artefacts.
         for said in sources.values():
             for name, value in said.items():
@@ -266,17 +267,17 @@ class Web:
         return [one for one, said in self.sources.items() if any(key in keys for keys in said.values())]
 
 
-def said_sources(found: Found) -> dict[str, list[str]]:
+def list_sources(found: StoredArtefact) -> dict[str, list[str]]:
     """By input, the keys of the artefacts that it was made from, or the digest of the input where its record does not say."""
     said = found.record["notes"].get("sources")
     kept = said if isinstance(said, dict) else {}
     return {
         name: [str(one) for one in kept[name]] if isinstance(kept.get(name), list) else [str(value)]
-        for name, value in inputs(found).items()
+        for name, value in list_inputs(found).items()
     }
 
 
-def inputs(found: Found) -> dict[str, str]:
+def list_inputs(found: StoredArtefact) -> dict[str, str]:
     """Digests of the inputs, those of the output beside those of the task."""
     parts = found.record["parts"]
     output = parts.get("output")
@@ -285,12 +286,12 @@ def inputs(found: Found) -> dict[str, str]:
     return {**(given if isinstance(given, dict) else {}), **(own if isinstance(own, dict) else {})}
 
 
-def users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
+def find_users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
     """By key, the runs below ``paths.root`` that used an artefact, oldest first. A list that cannot be read says nothing here."""
     found: dict[str, list[str]] = {key: [] for key in keys}
-    for run in used.folders(root):
+    for run in usage.list_runs(root):
         try:
-            all_keys = used.read(run) or set()
+            all_keys = usage.read_usage(run) or set()
         except PipelineError:
             continue
         for key in {key for _, key in all_keys} & found.keys():
@@ -298,9 +299,9 @@ def users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def made_again(root: Path, runs: Sequence[str]) -> str:
+def explain_recovery(root: Path, runs: Sequence[str]) -> str:
     """How what is damaged is had again, where these runs used it."""
-    line = used.command(used.folder(root, max(runs))) if runs else ""
+    line = usage.read_command(usage.find_run(root, max(runs))) if runs else ""
     words = "the next run that needs it makes it again"
     return f"{words}: {line}" if line else words
 
@@ -309,7 +310,7 @@ def made_again(root: Path, runs: Sequence[str]) -> str:
 
 
 @dataclass
-class Room:
+class Space:
     """What a kind of thing takes."""
 
     count: int = 0
@@ -321,7 +322,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Usage:
+class StoreUsage:
     """What a store takes.
 
     Attributes:
@@ -330,8 +331,8 @@ class Usage:
         free: bytes that are free on its disk.
     """
 
-    stages: Mapping[str, Room]
-    others: Mapping[str, Room]
+    stages: Mapping[str, Space]
+    others: Mapping[str, Space]
     free: int
 
     @property
@@ -339,36 +340,38 @@ class Usage:
         return sum(room.bytes for room in (*self.stages.values(), *self.others.values()))
 
 
-def usage(store: Path) -> Usage:
+def measure_usage(store: Path) -> StoreUsage:
     """How much room the things in a store take: bytes as files have them."""
-    by_stage: dict[str, Room] = {name: Room() for name in stages(store)}
-    others: dict[str, Room] = {
-        name: Room() for name in (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
+    by_stage: dict[str, Space] = {name: Space() for name in list_stages(store)}
+    others: dict[str, Space] = {
+        name: Space() for name in (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
     }
     for name in by_stage:
-        for shelf in _listed(store / name):
-            for path in _listed(shelf) if shelf.is_dir() and re.fullmatch("[0-9a-f]{2}", shelf.name) else [shelf]:
-                kind = _kind(path)
-                (others[kind] if kind else by_stage[name]).add(1, weight(path)[1])
-    for path in _listed(store):
+        for shelf in _list_folder(store / name):
+            for path in _list_folder(shelf) if shelf.is_dir() and re.fullmatch("[0-9a-f]{2}", shelf.name) else [shelf]:
+                kind = _identify_kind(path)
+                (others[kind] if kind else by_stage[name]).add(1, measure_size(path)[1])
+    for path in _list_folder(store):
         if path.name not in by_stage:
-            count, size = weight(path)
+            count, size = measure_size(path)
             others[path.name if path.name in BESIDE else "other"].add(count, size)
-    return Usage({name: room for name, room in by_stage.items() if room.count}, others, shutil.disk_usage(store).free)
+    return StoreUsage(
+        {name: room for name, room in by_stage.items() if room.count}, others, shutil.disk_usage(store).free
+    )
 
 
-def _kind(path: Path) -> str:
+def _identify_kind(path: Path) -> str:
     """What a thing on a shelf is; '' for an artefact."""
     if KEY.fullmatch(path.name):
         return ""
-    if leftovers.DAMAGED in path.name:
+    if claims.DAMAGED in path.name:
         return "damaged, set aside"
-    if leftovers.WRITTEN in path.name:
+    if claims.WRITTEN in path.name:
         return "being written"
-    return "checkpoints" if path.name.endswith(leftovers.SCRATCH) else "other"
+    return "checkpoints" if path.name.endswith(claims.SCRATCH) else "other"
 
 
-def weight(path: Path) -> tuple[int, int]:
+def measure_size(path: Path) -> tuple[int, int]:
     """How many files a file or folder is, and their bytes; links are not followed, and what is gone weighs nothing."""
     count = size = 0
     waiting = [path]
@@ -385,7 +388,7 @@ def weight(path: Path) -> tuple[int, int]:
     return count, size
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     """What lies in a folder, by name; nothing where it is gone, or is no folder.
 
     Raises:

@@ -17,7 +17,7 @@ done, the store says. A line that a kill has cut off is no event.
 ====================== =====================================================================================================
 
 All have ``at`` (seconds since 1970), ``host`` and ``pid``. A task is named by the first 16 digits of its id.
-:mod:`pipeline.engine.followed` reads them.
+:mod:`pipeline.engine.journal_reader` reads them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pipeline import slurm
 from pipeline.engine.progress import Progress
 from pipeline.engine.task import Task
 from pipeline.errors import PipelineError
-from pipeline.processes import mine
+from pipeline.processes import this_process
 
 FOLDER = "tasks"
 DIGITS = 16
@@ -46,7 +46,7 @@ ADVANCED_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
 
-def short(task: Task) -> str:
+def shorten_id(task: Task) -> str:
     """What a journal calls a task."""
     return task.id[:DIGITS]
 
@@ -62,7 +62,7 @@ class Journal(Progress):
 
     def __init__(self, run: Path, log_file: Path, expected: Callable[[Task], float | None] = lambda task: None) -> None:
         super().__init__()
-        self.path = run / FOLDER / f"{mine().token()}.jsonl"
+        self.path = run / FOLDER / f"{this_process().token()}.jsonl"
         self.log_file = log_file
         self.expected = expected
         self._told: dict[str, float] = {}
@@ -72,32 +72,37 @@ class Journal(Progress):
 
     def start(self, tasks: Sequence[Task]) -> None:
         super().start(tasks)
-        self._write("planned", tasks=[self._row(task) for task in tasks], job=slurm.job())
+        self._write("planned", tasks=[self._row(task) for task in tasks], job=slurm.find_own_job())
 
     def begin(self, task: Task, where: str = "") -> None:
         super().begin(task, where)
         self._began[task.id] = self._told[task.id] = time.monotonic()
-        self._write("begin", task=short(task), where=where)
+        self._write("begin", task=shorten_id(task), where=where)
 
     def advance(self, task: Task, seconds: float) -> None:
         super().advance(task, seconds)
         now = time.monotonic()
         if now - self._told.get(task.id, now) >= ADVANCED_SECONDS:
             self._told[task.id] = now
-            self._write("advanced", task=short(task), seconds=round(self._within.get(task.id, 0.0), 3))
+            self._write("advanced", task=shorten_id(task), seconds=round(self._within.get(task.id, 0.0), 3))
 
     def end(self, task: Task, computed: bool) -> None:
         super().end(task, computed)
-        self._write("done" if computed else "reused", task=short(task), took=self._took(task))
+        self._write("done" if computed else "reused", task=shorten_id(task), took=self._took(task))
 
     def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
         super().fail(task, error, trace)
         self._write(
-            "failed", task=short(task), took=self._took(task), error=str(error), trace=trace, log=str(self.log_file)
+            "failed",
+            task=shorten_id(task),
+            took=self._took(task),
+            error=str(error),
+            trace=trace,
+            log=str(self.log_file),
         )
 
     def skip(self, task: Task) -> None:
-        self._write("skipped", task=short(task))
+        self._write("skipped", task=shorten_id(task))
 
     def finish(self) -> None:
         self._write("end")
@@ -106,7 +111,7 @@ class Journal(Progress):
         expected = self.expected(task)
         takes = None if expected is None else round(expected, 3)
         resources = task.resources
-        return [short(task), task.name, task.label, round(resources.seconds, 3), resources.device, takes]
+        return [shorten_id(task), task.name, task.label, round(resources.seconds, 3), resources.device, takes]
 
     def _took(self, task: Task) -> float:
         return round(time.monotonic() - self._began.pop(task.id, time.monotonic()), 3)

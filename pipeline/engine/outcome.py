@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys
-from pipeline.engine.sound import Damaged
-from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Derived, Given, Input, Name, Ref, Task
+from pipeline.engine.store import Damaged, Store
+from pipeline.engine.task import Artefact, Derived, Input, Name, Ref, Task, Value, make_key
 from pipeline.seeds import digest
 
 
@@ -55,7 +53,7 @@ class Outcome:
 
     def digest(self, value: Input) -> str:
         """Content digest of an input whose sources are done."""
-        if isinstance(value, Given):
+        if isinstance(value, Value):
             return value.digest
         if isinstance(value, Ref):
             return self.artefact(value).digest
@@ -84,7 +82,7 @@ class Outcome:
 
     def value(self, value: Input) -> Any:
         """The value of an input whose sources are done: of a Ref its artefact."""
-        if isinstance(value, Given):
+        if isinstance(value, Value):
             return value.value
         if isinstance(value, Derived):
             return self._select(value).value
@@ -101,7 +99,7 @@ class Outcome:
             self.artefacts.pop((task.id, name), None)
         if all(self.has(ref) for ref in task.sources()):
             for name in task.outputs:
-                artefact = self.store.find(task.name, keys.key(task, name, self.digest))
+                artefact = self.store.find(task.name, make_key(task, name, self.digest))
                 if artefact is not None:
                     found[name] = self.artefacts[task.id, name] = artefact
         return found
@@ -132,11 +130,11 @@ class Outcome:
                 self.finished(ref.task)
         return True
 
-    def _select(self, value: Derived) -> Given:
+    def _select(self, value: Derived) -> Value:
         return value.select([self.artefact(ref) for ref in value.sources])
 
 
-def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]:
+def look_up_tasks(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]:
     """Whether each task would be reused, as far as can be told: what stands on missing work counts as missing."""
     while True:
         try:
@@ -145,7 +143,7 @@ def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]
             continue
 
 
-def missing(tasks: Sequence[Task], outcome: Outcome) -> dict[Task, list[Name]]:
+def find_missing(tasks: Sequence[Task], outcome: Outcome) -> dict[Task, list[Name]]:
     """The outputs that would be computed, by task, as :func:`standing` tells it; what it finds is taken."""
-    lacking = [task for task, reused in standing(tasks, outcome) if not reused]
+    lacking = [task for task, reused in look_up_tasks(tasks, outcome) if not reused]
     return {task: [name for name in task.outputs if not outcome.has(Ref(task, name))] for task in lacking}

@@ -1,21 +1,23 @@
-"""One task: its outputs are found in the store, or computed and committed. All executors go through here."""
+"""Tasks in this process: the outputs of each are found in the store, or computed and committed. All executors go through here."""
 
 from __future__ import annotations
 
 import errno
 import functools
+import logging
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys, turns
+from pipeline.engine import claims, failures
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged, gone
-from pipeline.engine.stop import Stop
-from pipeline.engine.task import Name, Ref, Task, refs
+from pipeline.engine.stop import Stop, Stopped
+from pipeline.engine.store import Damaged, explain_loss
+from pipeline.engine.task import Name, Ref, Task, describe_key, list_refs
 from pipeline.errors import PipelineError, os_error
 from pipeline.seeds import digest
 
@@ -23,7 +25,7 @@ _WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EEXIST, 
 """Errors that come of writing alone, or of a file in the place of the store."""
 
 
-def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
+def perform_task(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
     """Find or make the outputs of a task whose sources are done; True if anything was computed.
 
     What a task reads is looked at before its function is called. Where that is damaged, the task that makes it is performed again,
@@ -35,30 +37,30 @@ def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> boo
     """
     while True:
         try:
-            computed = _perform(task, outcome, progress, stop)
+            computed = _perform_once(task, outcome, progress, stop)
         except Damaged as error:
-            _mend(error, task, outcome, progress, stop)
+            _repair(error, task, outcome, progress, stop)
             continue
         except (OSError, PipelineError):
-            taken = _taken_away(task, outcome)
+            taken = _find_loss(task, outcome)
             if taken is None:
                 raise
-            _mend(taken, task, outcome, progress, stop)
+            _repair(taken, task, outcome, progress, stop)
             continue
         outcome.finished(task)
         return computed
 
 
-def _mend(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, stop: Stop) -> None:
+def _repair(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, stop: Stop) -> None:
     """Have a damaged artefact made again by the source of the task that reads it."""
     changed: set[Ref] = set()
 
     def again(task: Task) -> None:
-        refs = [Ref(task, name) for name in task.outputs]
-        before = [outcome.artefact(ref).digest if outcome.has(ref) else "" for ref in refs]
-        if perform(task, outcome, progress, stop) and task in done and outcome.reused:
+        list_refs = [Ref(task, name) for name in task.outputs]
+        before = [outcome.artefact(ref).digest if outcome.has(ref) else "" for ref in list_refs]
+        if perform_task(task, outcome, progress, stop) and task in done and outcome.reused:
             outcome.reused, outcome.computed = outcome.reused - 1, outcome.computed + 1
-        changed.update(ref for ref, old in zip(refs, before) if outcome.artefact(ref).digest != old)
+        changed.update(ref for ref, old in zip(list_refs, before) if outcome.artefact(ref).digest != old)
 
     done = outcome.done()
     # Several tasks may have made the same.
@@ -73,21 +75,21 @@ def _mend(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, st
             again(task)
 
 
-def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
-    parts = {name: keys.parts(task, name, outcome.digest) for name in task.outputs}
+def _perform_once(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
+    parts = {name: describe_key(task, name, outcome.digest) for name in task.outputs}
     made = {name: digest(part) for name, part in parts.items()}
     store = outcome.store
     folders: dict[Name, Path] | None = None
     while folders is None:
-        missing = _missing(task, outcome, made)
+        missing = _find_missing(task, outcome, made)
         if not missing:
             return False
         for ref in task.sources(missing):
             store.sound(outcome.artefact(ref))
         try:
-            folders = turns.folders(store, task, {name: made[name] for name in missing}, stop)
+            folders = claims.claim_folders(store, task, {name: made[name] for name in missing}, stop)
         except OSError as error:
-            raise _told(error, task, store.root) from error
+            raise _explain(error, task, store.root) from error
     work = _Work(task, tuple(missing), outcome, progress, stop)
     work.folders = folders
     work.scratches = {name: functools.partial(store.scratch, task.name, made[name]) for name in missing}
@@ -96,7 +98,7 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
     except OSError as error:
         if error.errno is None:  # a library's own: the traceback says more than we can
             raise
-        raise _told(error, task, store.root) from error
+        raise _explain(error, task, store.root) from error
     finally:
         for folder in work.folders.values():
             store.discard(folder)
@@ -105,12 +107,12 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
     return True
 
 
-def _told(error: OSError, task: Task, root: Path) -> PipelineError:
+def _explain(error: OSError, task: Task, root: Path) -> PipelineError:
     what = "could not write its result" if error.errno in _WRITING else "failed"
     return os_error(error, f"{task.label} {what}", root)
 
 
-def _missing(task: Task, outcome: Outcome, made: Mapping[Name, str]) -> list[Name]:
+def _find_missing(task: Task, outcome: Outcome, made: Mapping[Name, str]) -> list[Name]:
     """The outputs that the store lacks; the others are taken."""
     missing = []
     for name, key in made.items():
@@ -122,12 +124,12 @@ def _missing(task: Task, outcome: Outcome, made: Mapping[Name, str]) -> list[Nam
     return missing
 
 
-def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
+def _find_loss(task: Task, outcome: Outcome) -> Damaged | None:
     """What a task that failed was reading while another process set it aside or made it again; None if all stands."""
     for ref in task.sources():
         artefact = outcome.artefact(ref)
         with suppress(OSError):  # what cannot be told is no damage
-            reason = gone(artefact)
+            reason = explain_loss(artefact)
             if reason:
                 return Damaged(artefact, reason)
     return None
@@ -135,14 +137,14 @@ def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
 
 def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:
     start, store = time.monotonic(), outcome.store
-    with turns.touching(tuple(work.folders.values()), lambda: work.last_sign):
+    with claims.touch_claims(tuple(work.folders.values()), lambda: work.last_sign):
         task.function(work)
         if work.left_early:
             work.stop.check()
         seconds = time.monotonic() - start
         for name in work.missing:
             notes = {**work.notes.get(name, {}), "label": task.label, "seconds": round(seconds, 3)}
-            notes["sources"] = _sources(task, name, outcome)
+            notes["sources"] = _list_sources(task, name, outcome)
             folder = work.folders.pop(name)
             try:
                 outcome.artefacts[task.id, name] = store.commit(task.name, made[name], folder, parts[name], notes)
@@ -151,10 +153,10 @@ def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str]
                 raise
 
 
-def _sources(task: Task, output: Name, outcome: Outcome) -> dict[str, list[str]]:
+def _list_sources(task: Task, output: Name, outcome: Outcome) -> dict[str, list[str]]:
     """The keys of the artefacts that an output was made from, by input: its parts say the digests of what was taken of them."""
     inputs = {**task.inputs, **task.outputs[output].inputs}
-    found = {name: [outcome.artefact(ref).key for ref in refs(value)] for name, value in inputs.items()}
+    found = {name: [outcome.artefact(ref).key for ref in list_refs(value)] for name, value in inputs.items()}
     return {name: several for name, several in found.items() if several}
 
 
@@ -171,7 +173,7 @@ class _Work:
         self.notes: dict[Name, dict[str, Any]] = {}
 
     def _sign(self) -> None:
-        """The work goes on: see pipeline.engine.turns.HANG_SECONDS."""
+        """The work goes on: see pipeline.engine.claims.HANG_SECONDS."""
         self.last_sign = time.monotonic()
 
     def input(self, name: str, output: Name = "") -> Any:
@@ -204,3 +206,62 @@ class _Work:
     def advance(self, seconds: float) -> None:
         self._sign()
         self.progress.advance(self.task, seconds)
+
+
+log = logging.getLogger(__name__)
+
+
+def perform_tasks(
+    tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+) -> dict[Task, PipelineError]:
+    """Perform tasks, sources first; what failed or was not run. What they stand on and is not among them, the store has to have.
+
+    Raises:
+        Stopped: a signal arrived; what is finished stays.
+    """
+    failed: dict[Task, PipelineError] = {}
+    progress.start(tasks)
+    try:
+        for task in tasks:
+            stop.check()
+            left_out = failures.find_exclusion(task, failed, fail_fast)
+            if left_out is None and not _has_sources(task, outcome):
+                left_out = failures.NotRun(
+                    f"{task.label} was not run",
+                    cause="what it stands on is not there: the job that was to make it did not",
+                )
+            if left_out is not None:
+                failed[task] = left_out
+                if not isinstance(left_out, failures.NotBegun):
+                    progress.skip(task)
+                continue
+            progress.begin(task)
+            try:
+                computed = perform_task(task, outcome, progress, stop)
+            except PipelineError as error:
+                failed[task] = error
+                log.error("%s failed: %s", task.label, error)
+                progress.fail(task, error)
+                continue
+            except Stopped:
+                raise
+            except Exception as error:
+                failed[task] = failures.explain_exception(task, error)
+                log.exception("%s", failed[task].what)
+                progress.fail(task, failed[task], traceback.format_exc())
+                continue
+            outcome.computed += computed
+            outcome.reused += not computed
+            progress.end(task, computed)
+    finally:
+        progress.finish()
+    return failed
+
+
+def _has_sources(task: Task, outcome: Outcome) -> bool:
+    """Whether all that a task stands on is there: made in this process, or by others before."""
+    while True:
+        try:
+            return outcome.recall(task)
+        except Damaged:  # it is set aside, so another look finds it missing
+            continue

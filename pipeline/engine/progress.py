@@ -103,7 +103,7 @@ class Progress:
         return f"{text}, about {left / rate:.0f} s left" if rate > 0 and left > 0 else text
 
 
-class Several(Progress):
+class ProgressGroup(Progress):
     """Tells several others."""
 
     def __init__(self, *others: Progress) -> None:

@@ -5,13 +5,15 @@ similar kind; tasks, seconds of audio, seconds of work, and bytes of each output
 mixed. The exact kind of an output is its stage with the modules of its components and all settings; the similar kind leaves the
 settings out, and is asked where the exact one was never measured. A task that makes several outputs is measured as one; where outputs
 were never made together, each counts as an even part of what it was made with. Lines that cannot be read are passed over. Nothing of
-this enters a key; losing it costs only the estimates.
+this enters a key; losing it costs only the estimates. By them a run is refused whose results will not fit on the disk.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import shlex
+import shutil
 import socket
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.outcome import Outcome
+from pipeline.engine.outcome import Outcome, find_missing
 from pipeline.engine.progress import Progress
 from pipeline.engine.task import Name, Task
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, StageFailed
 from pipeline.files import write_atomically
 from pipeline.seeds import digest
 
@@ -61,7 +63,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class _Where:
+class _Site:
     """On what was measured."""
 
     host: str
@@ -69,7 +71,7 @@ class _Where:
     threads: int
 
 
-def kind(task: Task, output: Name) -> Kind:
+def identify_kind(task: Task, output: Name) -> Kind:
     """What outputs of one rate have in common."""
     made = task.outputs[output]
     names = [dict(task.settings).get("name"), dict(made.settings).get("name")]
@@ -91,7 +93,7 @@ class Rates:
     """
 
     place: Path
-    here: _Where
+    here: _Site
     known: dict[tuple[str, ...], Total] = field(default_factory=dict)
     single: dict[str, Total] = field(default_factory=dict)
     new: dict[tuple[Kind, ...], Total] = field(default_factory=dict)
@@ -107,8 +109,8 @@ class Rates:
             host: '' is this one; None is any, where nothing better is to be had.
         """
         here = socket.gethostname() if host == "" else host
-        rates = cls(root / FILE, _Where(socket.gethostname(), device.split(":")[0], threads or 0))
-        for where, of, total in _lines(rates.place):
+        rates = cls(root / FILE, _Site(socket.gethostname(), device.split(":")[0], threads or 0))
+        for where, of, total in _read_lines(rates.place):
             if where.device == rates.here.device and here in (None, where.host) and threads in (None, where.threads):
                 rates._learn(of, total)
         return rates
@@ -130,7 +132,7 @@ class Rates:
         """How long a task will take in one process, to make all of its outputs or these; None where nothing like it was measured."""
         if self.is_empty:
             return None
-        kinds = _kinds(task, outputs)
+        kinds = _identify_kinds(task, outputs)
         for level in (0, 1):
             total = self.known.get(tuple(one[level] for one in kinds))
             if total is not None:
@@ -144,7 +146,7 @@ class Rates:
         """How much room its results will need, all of them or these; None where nothing like them was measured."""
         if self.is_empty:
             return None
-        found = [self._single(one) for one in _kinds(task, outputs)]
+        found = [self._single(one) for one in _identify_kinds(task, outputs)]
         if not found or None in found:
             return None
         return sum(total.scaled(total.bytes[0], task) for total in found if total is not None)
@@ -156,13 +158,13 @@ class Rates:
         """Keep what a task took to make so many bytes of each of these outputs."""
         if not sizes:
             return
-        of = sorted((kind(task, name), size) for name, size in sizes.items())
+        of = sorted((identify_kind(task, name), size) for name, size in sizes.items())
         total = self.new.setdefault(tuple(kinds for kinds, _ in of), Total())
         total.add(1, task.resources.seconds, work_seconds, [size for _, size in of])
 
     def write(self) -> None:
         """Append what this run measured. Where it cannot be written, estimates do without."""
-        lines = [_line(self.here, of, total) for of, total in self.new.items()]
+        lines = [_write_line(self.here, of, total) for of, total in self.new.items()]
         self.new.clear()
         try:
             if lines:
@@ -176,18 +178,18 @@ class Rates:
             log.debug("%s is not kept: %s", self.place, error)
 
 
-def _kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
+def _identify_kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
     """The kinds of some outputs, in one order."""
-    return sorted(kind(task, name) for name in task.outputs if outputs is None or name in outputs)
+    return sorted(identify_kind(task, name) for name in task.outputs if outputs is None or name in outputs)
 
 
-def _line(where: _Where, of: Sequence[Kind], total: Total) -> str:
+def _write_line(where: _Site, of: Sequence[Kind], total: Total) -> str:
     said: dict[str, Any] = {"host": where.host, "device": where.device, "threads": where.threads, "of": of}
     said |= {"tasks": total.tasks, "audio": round(total.audio, 3), "work": round(total.work, 3), "bytes": total.bytes}
     return json.dumps(said) + "\n"
 
 
-def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
+def _read_lines(place: Path) -> Iterator[tuple[_Site, tuple[Kind, ...], Total]]:
     """The lines that can be read."""
     try:
         text = place.read_text(encoding="utf-8", errors="replace")
@@ -196,7 +198,7 @@ def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
     for line in text.splitlines():
         try:
             one = json.loads(line)
-            where = _Where(str(one["host"]), str(one["device"]), int(one["threads"]))
+            where = _Site(str(one["host"]), str(one["device"]), int(one["threads"]))
             of = tuple((str(exact), str(similar)) for exact, similar in one["of"])
             sizes = [int(size) for size in one["bytes"]]
             total = Total(int(one["tasks"]), float(one["audio"]), float(one["work"]), sizes)
@@ -209,12 +211,12 @@ def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
 
 def _compact(place: Path) -> None:
     """Add up the lines of one kind; of those that then are too many, the ones that were measured last stay."""
-    totals: dict[tuple[_Where, tuple[Kind, ...]], Total] = {}
-    for where, of, total in _lines(place):
+    totals: dict[tuple[_Site, tuple[Kind, ...]], Total] = {}
+    for where, of, total in _read_lines(place):
         held = totals.pop((where, of), Total())
         held.add(total.tasks, total.audio, total.work, total.bytes)
         totals[where, of] = held
-    lines = [_line(where, of, total).encode() for (where, of), total in totals.items()]
+    lines = [_write_line(where, of, total).encode() for (where, of), total in totals.items()]
     kept, size = [], 0
     for line in reversed(lines):
         size += len(line)
@@ -271,3 +273,90 @@ class Measuring(Progress):
 def _now() -> str:
     """The time as records have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+MARGIN = 1.1
+"""What is needed may be more than what tasks of its kind needed, and other programs write too."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A sum over tasks.
+
+    Attributes:
+        known: of those of whose kind something was measured.
+        unknown: how many others there are: the sum is at least ``known``.
+    """
+
+    known: float = 0.0
+    unknown: int = 0
+    tasks: int = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of any task."""
+        return self.tasks > 0 and self.unknown == self.tasks
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Estimate:
+        """The sum of values, None where they are not known."""
+        several = list(values)
+        known = [value for value in several if value is not None]
+        return cls(sum(known), len(several) - len(known), len(several))
+
+
+def read_free_bytes(folder: Path) -> int | None:
+    """Room on the file system on which a folder lies or will lie; None where it cannot be told."""
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        return shutil.disk_usage(nearest).free
+    except OSError as error:
+        log.debug("the room in %s is not known: %s", nearest, error)
+        return None
+
+
+def estimate_bytes(tasks: Mapping[Task, Collection[Name]], rates: Rates) -> Estimate:
+    """Bytes that the missing outputs of tasks will need."""
+    return Estimate.of(rates.bytes(task, outputs) for task, outputs in tasks.items())
+
+
+def refuse_shortage(wanted: Estimate, free: int | None, store: Path) -> None:
+    """Refuse what will not fit, before anything is computed.
+
+    Raises:
+        StageFailed: the file system of the store has less room than what is known to be needed.
+    """
+    if free is None or wanted.known * MARGIN <= free:
+        return
+    root, least = shlex.quote(str(store.parent)), "at least" if wanted.unknown else "about"
+    raise StageFailed(
+        f"the results will not fit on the disk: {least} {format_bytes(wanted.known * MARGIN)} are needed, {format_bytes(free)} are free",
+        where=str(store),
+        cause="tasks of these kinds needed that much in earlier runs; a tenth is added",
+        remedy=f"set paths.root to a folder on a disk with that much free, or make room: voice-privacy store gc --keep RUN "
+        f"paths.root={root} removes what the named runs do not need; where the estimate is wrong, forget it with "
+        f"rm {shlex.quote(str(store.parent / FILE))}",
+    )
+
+
+def check_free_space(tasks: Sequence[Task], outcome: Outcome, rates: Rates) -> None:
+    """Refuse a run whose results will not fit.
+
+    Raises:
+        StageFailed: as :func:`refuse`.
+    """
+    free = read_free_bytes(outcome.store.root)
+    if rates.is_empty or free is None:
+        return
+    # Most runs would fit if nothing of them were there yet: the store need not be asked.
+    if estimate_bytes({task: list(task.outputs) for task in tasks}, rates).known * MARGIN > free:
+        refuse_shortage(estimate_bytes(find_missing(tasks, outcome), rates), free, outcome.store.root)
+
+
+def format_bytes(size: float) -> str:
+    """Bytes in words."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}" if size < 1000 else f"{size:,.0f} {unit}"

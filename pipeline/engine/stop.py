@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pipeline import programs
+from pipeline import processes
 
 GRACE_SECONDS = 20.0
 LAST_SECONDS = 5.0
@@ -47,7 +47,7 @@ class Stop:
 
 
 @contextmanager
-def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]:
+def listen_for_signals(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]:
     """Turn signals that ask to stop into a :class:`Stop` while the body runs; one that is ignored (``nohup``) stays so.
 
     Args:
@@ -101,7 +101,7 @@ def _end(number: int, last_words: Callable[[int], None] | None) -> None:
     """End this process, whatever its main thread does."""
 
     def over() -> None:
-        programs.end()
+        processes.end_programs()
         os._exit(128 + number)
 
     # Where standard error is read by nobody, or the disk does not answer, nothing more can be said.

@@ -1,17 +1,18 @@
-"""What the engine knows of the work: tasks, their inputs and their outputs.
+"""What the engine knows of the work: tasks, their inputs, their outputs and the keys of these.
 
-Tasks are plain values: they pickle, and two tasks that do the same are equal, in any process.
-"""
+Tasks are plain values: they pickle, and two tasks that do the same are equal, in any process. A key is the content that a result
+depends on, and nothing else."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.engine import keys
+from pipeline.engine import code
 from pipeline.seeds import digest
 
 Name = Hashable
@@ -43,7 +44,7 @@ class Artefact:
         """Its folder, to read from.
 
         Raises:
-            Damaged: it is not what was put into the store (pipeline.engine.sound); an executor then has it made again.
+            Damaged: it is not what was put into the store (pipeline.engine.store); an executor then has it made again.
         """
         self.look()
         return self.place
@@ -67,7 +68,7 @@ class Ref:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Value:
     """A value that is known before anything runs (rows of the manifest, weights on disk), with the digest of its content."""
 
     digest: str
@@ -77,7 +78,7 @@ class Given:
 class Selection(Protocol):
     """How a part of artefacts is taken: a frozen dataclass, so that a plan can be pickled."""
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given: ...
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value: ...
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
@@ -105,7 +106,7 @@ class Derived:
         return digest([self.what, *(ref.task.planned[ref.output] for ref in self.sources)])
 
 
-Input = Ref | Given | Derived | tuple[Ref, ...]
+Input = Ref | Value | Derived | tuple[Ref, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +175,7 @@ class Task:
     def planned(self) -> Mapping[Name, str]:
         """The keys of the outputs as far as they can be told before anything runs: the key of a source stands in for its
         content digest. They are not the keys of the store, but they change exactly when those can change."""
-        return {name: keys.key(self, name, planned_digest) for name in self.outputs}
+        return {name: make_key(self, name, planned_digest) for name in self.outputs}
 
     @functools.cached_property
     def id(self) -> str:
@@ -187,7 +188,7 @@ class Task:
         asked = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
         for inputs in [self.inputs, *(output.inputs for output in asked)]:
             for value in inputs.values():
-                found += refs(value)
+                found += list_refs(value)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -199,14 +200,14 @@ class Task:
 
 def planned_digest(value: Input) -> str:
     """What stands in for the content digest of an input before anything runs."""
-    if isinstance(value, Given):
+    if isinstance(value, Value):
         return value.digest
     if isinstance(value, Ref):
         return value.task.planned[value.output]
     return value.planned if isinstance(value, Derived) else digest([ref.task.planned[ref.output] for ref in value])
 
 
-def refs(value: Input) -> Sequence[Ref]:
+def list_refs(value: Input) -> Sequence[Ref]:
     """The outputs that an input is, or is taken from."""
     if isinstance(value, Ref):
         return [value]
@@ -241,3 +242,52 @@ class Work(Protocol):
 
     def advance(self, seconds: float) -> None:
         """Report seconds of audio as done."""
+
+
+KEY_VERSION = 2
+
+
+@functools.cache
+def read_library_version(name: str) -> str:
+    """major.minor of an installed distribution, without a local build tag (``2.14.1+cu130`` is ``2.14``)."""
+    try:
+        return ".".join(version(name).split("+")[0].split(".")[:2])
+    except PackageNotFoundError:
+        return "absent"
+
+
+def make_key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> str:
+    """The key (sha256, hex) of one output of a task.
+
+    Args:
+        task: the task.
+        output: name of the output.
+        digest_of: content digest of an input; an executor takes it from the store, a plan may take the key instead.
+    """
+    return digest(describe_key(task, output, digest_of))
+
+
+def describe_key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> dict[str, object]:
+    """Everything that enters the key, as plain values: what the record shows when somebody asks why a key changed."""
+    own = task.outputs[output]
+
+    def digests(inputs: Mapping[str, Input]) -> dict[str, str]:
+        return {name: digest_of(value) for name, value in sorted(inputs.items())}
+
+    return {
+        "key_version": KEY_VERSION,
+        "stage": task.name,
+        "settings": dict(task.settings),
+        "inputs": digests(task.inputs),
+        "output": {"settings": dict(own.settings), "inputs": digests(own.inputs)},
+        "code": code.collect_versions(list_makers(task, output)),
+        "libraries": {name: read_library_version(name) for name in sorted({*task.libraries, *own.libraries})},
+    }
+
+
+def list_makers(task: Task, output: Name) -> tuple[str, ...]:
+    """The modules that make the numbers of an output, by themselves and by what they import."""
+    function = task.function
+    while isinstance(function, functools.partial):
+        function = function.func
+    return tuple(sorted({function.__module__, *task.code, *task.outputs[output].code}))

@@ -16,7 +16,7 @@ Amount = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """What the job of a task asks for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Wave:
         after: places of the waves that have to end before.
     """
 
-    ask: Ask
+    ask: Request
     parts: tuple[tuple[Task, ...], ...]
     after: tuple[int, ...] = ()
 
@@ -46,13 +46,13 @@ class Wave:
 @dataclass
 class _Group:
     level: int
-    ask: Ask
+    ask: Request
     tasks: list[Task] = field(default_factory=list)
     joined: bool = False
 
 
-def waves(
-    tasks: Sequence[Task], ask: Callable[[Task], Ask], seconds: Callable[[Task], float], chunk: float
+def plan_waves(
+    tasks: Sequence[Task], ask: Callable[[Task], Request], seconds: Callable[[Task], float], chunk: float
 ) -> list[Wave]:
     """Share out tasks.
 
@@ -72,21 +72,21 @@ def waves(
         levels[task] = max((levels[one] + 1 for one in sources), default=0)
         for one in sources:
             consumers[one].append(task)
-    groups: dict[tuple[int, Ask], _Group] = {}
+    groups: dict[tuple[int, Request], _Group] = {}
     for task in tasks:
         key = levels[task], ask(task)
         groups.setdefault(key, _Group(*key)).tasks.append(task)
-    joined = _joined(list(groups.values()), levels, consumers, seconds, chunk)
+    joined = _join_groups(list(groups.values()), levels, consumers, seconds, chunk)
     place = {task: number for number, group in enumerate(joined) for task in group.tasks}
     made = []
     for number, group in enumerate(joined):
         below = {place[ref.task] for task in group.tasks for ref in task.sources() if ref.task in place}
-        parts = [group.tasks] if group.joined else _cut(group.tasks, seconds, chunk)
+        parts = [group.tasks] if group.joined else _cut_parts(group.tasks, seconds, chunk)
         made.append(Wave(group.ask, tuple(map(tuple, parts)), tuple(sorted(below - {number}))))
     return made
 
 
-def _joined(
+def _join_groups(
     groups: Sequence[_Group],
     levels: dict[Task, int],
     consumers: dict[Task, list[Task]],
@@ -95,7 +95,7 @@ def _joined(
 ) -> list[_Group]:
     """The groups by level; those that ask for the same and are less than a chunk together are one, at the level of the last."""
     kept: list[_Group] = []
-    open_: dict[Ask, _Group] = {}
+    open_: dict[Request, _Group] = {}
     for group in sorted(groups, key=lambda one: one.level):
         before = open_.get(group.ask)
         if before is not None and sum(map(seconds, [*before.tasks, *group.tasks])) <= chunk:
@@ -110,7 +110,7 @@ def _joined(
     return sorted(kept, key=lambda one: one.level)
 
 
-def _cut(tasks: Sequence[Task], seconds: Callable[[Task], float], chunk: float) -> list[list[Task]]:
+def _cut_parts(tasks: Sequence[Task], seconds: Callable[[Task], float], chunk: float) -> list[list[Task]]:
     """Runs of neighbours of about a chunk each."""
     parts: list[list[Task]] = []
     held = 0.0

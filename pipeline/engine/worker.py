@@ -26,14 +26,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from pipeline import programs
+from pipeline import processes
 from pipeline.engine import failures
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.perform import perform
+from pipeline.engine.perform import perform_task
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged, Verify
 from pipeline.engine.stop import ASKING, Stop, Stopped
-from pipeline.engine.store import Store
+from pipeline.engine.store import Damaged, Store, Verify
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, PipelineError, StageFailed
 
@@ -64,7 +63,7 @@ class Failed:
     full: bool = False
 
 
-class Left:
+class Interrupted:
     """A task was told to stop, and did."""
 
 
@@ -72,7 +71,7 @@ class Lacking:
     """The store has no longer what a task stands on."""
 
 
-Result = Done | Failed | Left | Lacking
+Result = Done | Failed | Interrupted | Lacking
 
 
 @dataclass(frozen=True)
@@ -92,19 +91,19 @@ class Terms:
     environment: Mapping[str, str]
 
 
-_here: list[_Inside] = []
+_here: list[_WorkerState] = []
 """What this process is, if it is a worker."""
 
 
-def begin(channel: Connection, terms: Terms) -> None:
+def start_worker(channel: Connection, terms: Terms) -> None:
     """Make this process a worker; called once, first of all."""
     os.environ.update(terms.environment)
-    inside = _Inside(channel, terms)
+    inside = _WorkerState(channel, terms)
     inside.watch()
     _turn_deaf()
     # What follows in the tear-down of an interpreter can die of a thread of Arrow's that still runs (pipeline/__main__.py).
     atexit.register(os._exit, 0)
-    handler = _Up(inside)
+    handler = _LogForwarder(inside)
     log = logging.getLogger(PROJECT)
     log.handlers, log.propagate = [handler], False
     log.setLevel(terms.level)
@@ -115,7 +114,7 @@ def begin(channel: Connection, terms: Terms) -> None:
     _here.append(inside)
 
 
-def work(number: int, epoch: int) -> Result:
+def perform_number(number: int, epoch: int) -> Result:
     """Do a task of the graph.
 
     Args:
@@ -132,7 +131,7 @@ def work(number: int, epoch: int) -> Result:
         inside.say(OVER, number)
 
 
-class _Inside:
+class _WorkerState:
     def __init__(self, channel: Connection, terms: Terms) -> None:
         self.terms, self.stop, self.epoch = terms, Stop(), 0
         self._channel, self._lock = channel, threading.Lock()
@@ -174,7 +173,7 @@ class _Inside:
         except (OSError, EOFError):
             pass
         finally:
-            programs.end()
+            processes.end_programs()
             os._exit(1)
 
     def work(self, number: int, epoch: int) -> Result:
@@ -188,17 +187,17 @@ class _Inside:
             self.outcome = self._nothing()
             return Lacking()
         except PipelineError as error:
-            return Failed(_whole(error))
+            return Failed(_make_portable(error))
         before = dict(self.outcome.artefacts)
         try:
-            computed = perform(task, self.outcome, _Told(self), self.stop)
+            computed = perform_task(task, self.outcome, _Forwarder(self), self.stop)
         except Stopped:
-            return Left()
+            return Interrupted()
         except PipelineError as error:
-            return Failed(_whole(error))
+            return Failed(_make_portable(error))
         except Exception as error:
-            full = failures.out_of_memory(error)
-            return Failed(_whole(failures.unexpected(task, error)), traceback.format_exc(), full)
+            full = failures.is_out_of_memory(error)
+            return Failed(_make_portable(failures.explain_exception(task, error)), traceback.format_exc(), full)
         changed = (id for (id, name), one in before.items() if self.outcome.artefacts.get((id, name)) is not one)
         return Done(computed, tuple(sorted({self._places[id] for id in changed if id in self._places} - {number})))
 
@@ -221,10 +220,10 @@ class _Inside:
         return self._tasks[number]
 
 
-class _Told(Progress):
+class _Forwarder(Progress):
     """Passes on what is done of a task."""
 
-    def __init__(self, inside: _Inside) -> None:
+    def __init__(self, inside: _WorkerState) -> None:
         super().__init__()
         self.inside = inside
 
@@ -232,10 +231,10 @@ class _Told(Progress):
         self.inside.advance(task, seconds)
 
 
-class _Up(QueueHandler):
+class _LogForwarder(QueueHandler):
     """Sends messages to the parent."""
 
-    def __init__(self, inside: _Inside) -> None:
+    def __init__(self, inside: _WorkerState) -> None:
         super().__init__(queue.SimpleQueue())
         self.inside = inside
 
@@ -261,7 +260,7 @@ def _turn_deaf() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKING)
 
 
-def _whole(error: PipelineError) -> PipelineError:
+def _make_portable(error: PipelineError) -> PipelineError:
     """An error that another process can read."""
     try:
         if str(pickle.loads(pickle.dumps(error))) == str(error):

@@ -17,17 +17,16 @@ from pipeline.contracts import Executor
 from pipeline.datasets import probe
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine import code, failures, room
+from pipeline.engine import code, failures
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.progress import Progress, Several
-from pipeline.engine.rates import Measuring, Rates
-from pipeline.engine.sound import Damaged
-from pipeline.engine.stop import Stop, Stopped, listening
-from pipeline.engine.store import Store
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.progress import Progress, ProgressGroup
+from pipeline.engine.rates import Measuring, Rates, check_free_space
+from pipeline.engine.stop import Stop, Stopped, listen_for_signals
+from pipeline.engine.store import Damaged, Store
 from pipeline.engine.task import Task
-from pipeline.engine.used import Used
-from pipeline.errors import ConfigError, DataError, PipelineError, system
+from pipeline.engine.usage import UsageRecorder
+from pipeline.errors import ConfigError, DataError, PipelineError, explain_system_error
 from pipeline.evaluation import collect as gather
 from pipeline.evaluation import discovered_models as found_models
 from pipeline.evaluation import submit as sending
@@ -39,7 +38,7 @@ from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
 from pipeline.evaluation.run_folder import RunFolder
 from pipeline.evaluation.submit import Sent
 from pipeline.files import write_atomically
-from pipeline.garbage import seldom_collected
+from pipeline.host import collect_seldom
 from pipeline.products.averages import collect as averages
 from pipeline.products.averages.plan import formed, rankers
 from pipeline.products.bands import collect as bands
@@ -112,7 +111,7 @@ class Begun:
     data: Prepared
     graph: Graph
     place: Machine
-    used: Used
+    used: UsageRecorder
     held_against: Scorecard | None
 
 
@@ -128,22 +127,22 @@ def begin(
         PipelineError: it cannot be done.
     """
     outcome = Outcome(Store(asked.paths.store, asked.store.verify))
-    used = Used(folder.path, outcome)
+    used = UsageRecorder(folder.path, outcome)
     held_against = scorecards.prepare_scorecard(asked.recipe, asked.scorecard)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
-    told = Several(_Recording(folder), journal, measuring, used, progress)
+    told = ProgressGroup(_Recording(folder), journal, measuring, used, progress)
     run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
     data, graph = prepared_graph(run, place)
-    room.check(graph.tasks, outcome, measuring.rates)
+    check_free_space(graph.tasks, outcome, measuring.rates)
     return Begun(run, data, graph, place, used, held_against)
 
 
 def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     """The data set and what is to be done with it."""
-    with seldom_collected():
+    with collect_seldom():
         data = run.data(place)
         graph = assemble_graph(run.asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
@@ -157,7 +156,7 @@ def _sent(begun: Begun, folder: RunFolder) -> Sent | None:
     """What is missing, sent to those who do it; None if nothing is."""
     run, tasks = begun.run, begun.graph.tasks
     run.progress.start(tasks)
-    lacking = missing(tasks, run.outcome)
+    lacking = find_missing(tasks, run.outcome)
     for task in tasks:
         if task not in lacking:
             run.progress.end(task, computed=False)
@@ -283,7 +282,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     """
     scorecards.prepare_scorecard(asked.recipe, asked.scorecard)
     place = placed(asked)
-    with _running(asked, progress, place.device) as run, seldom_collected():
+    with _running(asked, progress, place.device) as run, collect_seldom():
         graph = assemble_graph(asked, run.data(place), place)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         for note in notes:
@@ -389,7 +388,7 @@ class Run:
             self._execute(tasks)
         except PipelineError as error:
             # What is said of a file that was found to be another one must not be believed by the next run.
-            said = list(failures.roots(error.failed).values()) or [error]
+            said = list(failures.select_roots(error.failed).values()) or [error]
             doubted = [one for one in said if isinstance(one, DataError)]
             places = [where for one in doubted for where in (one.where, *(fault.where for fault in one.faults))]
             self.known().doubt(Path(where) for where in places if where)
@@ -453,7 +452,7 @@ class Run:
 @contextmanager
 def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """For what makes no run folder."""
-    with listening() as stop:
+    with listen_for_signals() as stop:
         yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)), device)
 
 
@@ -461,7 +460,7 @@ def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") 
 def recorded(folder: RunFolder) -> Iterator[Stop]:
     """Have the run folder say how a run ended, whatever happens."""
     try:
-        with listening(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:
+        with listen_for_signals(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:
             yield stop
     except Stopped as error:
         folder.last_status(**_stopped(error))
@@ -475,7 +474,7 @@ def recorded(folder: RunFolder) -> Iterator[Stop]:
         folder.last_status(state="stopped", reasons=[f"ended from outside ({type(error).__name__})"])
         raise
     except BaseException as error:
-        refused = system(error, folder.path)
+        refused = explain_system_error(error, folder.path)
         if refused is not None:
             folder.log(traceback.format_exc())
             _failed(folder, refused)

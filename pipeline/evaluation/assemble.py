@@ -9,7 +9,7 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.evaluation import score_files as given
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.products.averages import plan as averages
 from pipeline.products.checks import check_same
 from pipeline.products.checks.plan import doubts
@@ -198,7 +198,7 @@ def _untrainable(plan: Plan) -> None:
     for system, names in untried.items():
         if names and system in plan.data.training_gaps.untrainable:
             plan.graph.limits.append(
-                f"not tried on {system}: {few(names)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
+                f"not tried on {system}: {join_few(names)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
 

@@ -16,7 +16,7 @@ from pipeline.contracts import FIGURE_IDENTITY
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Artefact, Ref, Task
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.products.averages import derived
 from pipeline.seeds import digest
 from pipeline.stages.graph import FIGURES, Graph, Source, name_in_figures
@@ -59,7 +59,7 @@ class Gathered:
         if self.lost and allow_partial:
             names = list(dict.fromkeys(name for name, _ in self.lost))
             found.append(
-                f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {few(names)}"
+                f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {join_few(names)}"
             )
         return found
 
@@ -140,9 +140,7 @@ def _said_of_fits(source: Source, outcome: Outcome, allow_partial: bool) -> Sour
 
 def _without(names: Sequence[str]) -> str:
     lost = list(dict.fromkeys(names))
-    return (
-        f"the back end learnt without {len(lost)} training recordings of which nothing could be extracted: {few(lost)}"
-    )
+    return f"the back end learnt without {len(lost)} training recordings of which nothing could be extracted: {join_few(lost)}"
 
 
 def _undefined(graph: Graph, outcome: Outcome) -> Named:

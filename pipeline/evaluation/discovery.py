@@ -12,7 +12,7 @@ from pipeline.datasets.vpc import models, protocols
 from pipeline.datasets.vpc.importer import find_originals, list_needed_sets
 from pipeline.datasets.vpc.layout import FoundCopy, Layout, is_training_set, list_copies, read_layout
 from pipeline.errors import DataError, Fault
-from pipeline.names import few
+from pipeline.names import join_few
 
 NAME = "found"
 """The name of a system that stands for copies, instead of a component."""
@@ -183,7 +183,7 @@ def _complete(chosen: list[FoundCopy], needed: list[str], passed_over: list[str]
         if lacking[one.label]:
             passed_over.append(
                 f"the copy {one.called or one.suffix} is passed over: it lacks {len(lacking[one.label])} of {len(needed)} sets, "
-                f"{few(lacking[one.label])} (system={SEVERAL}{one.called or one.suffix} asks for it by name)"
+                f"{join_few(lacking[one.label])} (system={SEVERAL}{one.called or one.suffix} asks for it by name)"
             )
     return complete
 
@@ -205,7 +205,7 @@ def _without_copies(layout: Layout) -> str:
 def looked_for(layout: Layout) -> str:
     """Where copies were looked for."""
     names = [name for name in sorted(layout.sets) if not is_training_set(name)]
-    sets = f", the sets are {few(names)}" if names else ""
+    sets = f", the sets are {join_few(names)}" if names else ""
     return f"looked for folders SET_SUFFIX in {layout.data}{sets}"
 
 

@@ -15,16 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import contracts
-from pipeline.engine import failures, in_turn
+from pipeline.engine import failures
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.progress import Progress, Several
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.perform import perform_tasks
+from pipeline.engine.progress import Progress, ProgressGroup
 from pipeline.engine.rates import Measuring, Rates
-from pipeline.engine.stop import Stop, Stopped, listening
+from pipeline.engine.stop import Stop, Stopped, listen_for_signals
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.engine.used import Used
-from pipeline.errors import ConfigError, PipelineError, StageFailed, system
+from pipeline.engine.usage import UsageRecorder
+from pipeline.errors import ConfigError, PipelineError, StageFailed, explain_system_error
 from pipeline.evaluation import application, job_files, run_folder, submit
 from pipeline.evaluation.application import Begun, Run
 from pipeline.evaluation.job_files import Order, Told
@@ -76,7 +77,7 @@ def _part(run: Path, order: Order, part: int) -> int:
         )
     _mark_running(run)
     log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
-    with run_folder.logging_to(log_file), listening() as stop:
+    with run_folder.logging_to(log_file), listen_for_signals() as stop:
         told = _Telling(run, order, part, log_file)
         try:
             asked = _asked(run, order)
@@ -95,11 +96,11 @@ def _part(run: Path, order: Order, part: int) -> int:
             tasks = [graph.tasks[spot] for spot in order.parts[part]]
             measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
             journal = Journal(run, log_file, measuring.rates.seconds)
-            progress = Several(told, journal, measuring, Used(run, outcome))
-            failed = in_turn.performed(tasks, stop, outcome, progress, asked.fail_fast)
+            progress = ProgressGroup(told, journal, measuring, UsageRecorder(run, outcome))
+            failed = perform_tasks(tasks, stop, outcome, progress, asked.fail_fast)
             told.tell()
             # That others were lost is no fault of this job, which Slurm would call failed.
-            return max((error.status for error in failures.roots(failed).values()), default=0)
+            return max((error.status for error in failures.select_roots(failed).values()), default=0)
         except Stopped as error:
             log.warning("%s: what is finished stays, what is left is sent again", error)
             raise
@@ -111,7 +112,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             raise
         except Exception as error:
             log.error("%s", traceback.format_exc())
-            if system(error, run) is None:
+            if explain_system_error(error, run) is None:
                 raise
             return StageFailed.status
 
@@ -189,7 +190,7 @@ def _report(run: Path, order: Order) -> int:
         begun = application.begin(asked, folder, stop, Progress(), place, journals=False)
         _refuse_another(order, begun.graph.tasks)
         tasks = begun.graph.tasks
-        lacking = missing(tasks, begun.run.outcome)
+        lacking = find_missing(tasks, begun.run.outcome)
         failed = {tasks[spot]: error for spot, error in told.failed.items() if tasks[spot] in lacking}
         lost = _lost(list(lacking), failed)
         why = ""
@@ -197,7 +198,7 @@ def _report(run: Path, order: Order) -> int:
             why = _sent_again(asked, begun, lost, len(lacking), order, folder)
             if not why:
                 return 0
-        gone = {task: _was_lost(task, why, run) if why else failures.not_begun(task) for task in lost}
+        gone = {task: _was_lost(task, why, run) if why else failures.make_not_begun(task) for task in lost}
         collected = Collected(failed, gone, _logs(tasks, told), order.first_missing - len(lacking))
         collected.journal = Journal(run, run / status.LOG)
         device = next((one for one in sorted(told.devices, reverse=True) if one != "cpu"), "cpu")
@@ -292,9 +293,9 @@ class Collected(contracts.Executor):
                     log.error("%s", failed[task].what)
                     self.journal.fail(task, failed[task])
             elif any(ref.task in failed for ref in task.sources()):
-                failed[task] = failures.not_run(task)
+                failed[task] = failures.make_not_run(task)
                 self.journal.skip(task)
-        more = in_turn.performed([task for task in tasks if task not in failed], stop, outcome, progress)
+        more = perform_tasks([task for task in tasks if task not in failed], stop, outcome, progress)
         outcome.computed, outcome.reused = outcome.computed + self.computed, outcome.reused - self.computed
         self.computed = 0
-        failures.raise_for({**failed, **more}, self.logs)
+        failures.raise_failures({**failed, **more}, self.logs)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.journal import short
+from pipeline.engine.journal import shorten_id
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PartialResult, PipelineError, StageFailed
 from pipeline.files import write_atomically
@@ -159,4 +159,4 @@ def _error(plain: Mapping[str, Any]) -> PipelineError:
 
 def names(tasks: Sequence[Task]) -> list[str]:
     """The short names of tasks."""
-    return [short(task) for task in tasks]
+    return [shorten_id(task) for task in tasks]

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline import cores as given_cores
 from pipeline import host
+from pipeline import host as given_cores
 from pipeline.errors import ConfigError
 from pipeline.stages.settings import Machine, Runtime
 
@@ -18,19 +18,19 @@ log = logging.getLogger(__name__)
 def threads(runtime: Runtime) -> int:
     """``runtime.threads``, else what Slurm gave, else the cores that this process may use."""
     value = os.environ.get(given_cores.CPUS, "").strip()
-    if value and not runtime.threads and not given_cores.given():
+    if value and not runtime.threads and not given_cores.count_slurm_cores():
         log.warning(
             "%s='%s' is no number of cores, and is ignored: runtime.threads=N says how many to use",
             given_cores.CPUS,
             value,
         )
-    return runtime.threads or given_cores.cores()
+    return runtime.threads or given_cores.count_cores()
 
 
 def cores() -> int:
     """All cores that this process may use, whatever ``runtime.threads`` says of the processes that perform tasks: those that it may
     run on and has time for, and no more than Slurm gave."""
-    return min(host.cores(), given_cores.cores())
+    return min(host.count_allowed_cores(), given_cores.count_cores())
 
 
 def machine(runtime: Runtime) -> Machine:

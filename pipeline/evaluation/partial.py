@@ -124,7 +124,7 @@ def _those(what: str, tasks: Iterable[Task], failed: Mapping[Task, PipelineError
     if not theirs:
         return ""
     said = f"{len(theirs)} of the {what} failed or were not run"
-    root = next((task for task in failures.roots(failed) if task in theirs), None)
+    root = next((task for task in failures.select_roots(failed) if task in theirs), None)
     if root is None:
         return said
     why = " ".join(failed[root].what.split())

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.engine import room
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.rates import Rates
-from pipeline.engine.room import Estimate
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.rates import Estimate, Rates, read_free_bytes, refuse_shortage
+from pipeline.engine.reasons import Reason, Reasons
 from pipeline.engine.task import Task
-from pipeline.engine.why import Reason, Reasons
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class Planned:
         """By stage, tasks reused and to compute."""
         counted: dict[str, tuple[int, int]] = {}
         for task, reused in self.tasks:
-            done, missing = counted.get(task.name, (0, 0))
-            counted[task.name] = (done + reused, missing + (not reused))
+            done, find_missing = counted.get(task.name, (0, 0))
+            counted[task.name] = (done + reused, find_missing + (not reused))
         return counted
 
     def refuse(self) -> None:
@@ -70,11 +68,12 @@ class Planned:
         Raises:
             StageFailed: more is known to be needed than is free.
         """
-        room.refuse(self.all_takes.bytes, self.free_bytes, self.store)
+        refuse_shortage(self.all_takes.bytes, self.free_bytes, self.store)
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
+            f"{name}: {reused} reused, {find_missing} to compute"
+            for name, (reused, find_missing) in self.counts().items()
         )
 
 
@@ -82,7 +81,7 @@ def planned(
     tasks: Sequence[Task], outcome: Outcome, rates: Rates, at_once: int, notes: tuple[str, ...] = ()
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
-    lacking = missing(tasks, outcome)
+    lacking = find_missing(tasks, outcome)
     why = Reasons(outcome)
     work = {task: rates.seconds(task, names) for task, names in lacking.items()}
     size = {task: rates.bytes(task, names) for task, names in lacking.items()}
@@ -105,7 +104,7 @@ def planned(
         at_once,
         max(of_all.work_seconds.known / at_once, _longest(work)),
         outcome.store.root,
-        room.free_bytes(outcome.store.root),
+        read_free_bytes(outcome.store.root),
     )
 
 

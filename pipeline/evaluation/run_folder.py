@@ -20,10 +20,10 @@ from typing import Any
 
 import yaml
 
-from pipeline.errors import ConfigError, PipelineError, no_room
-from pipeline.files import name_of
-from pipeline.processes import mine
-from pipeline.slurm import job
+from pipeline.errors import ConfigError, PipelineError, explain_full_disk
+from pipeline.files import make_file_name
+from pipeline.processes import this_process
+from pipeline.slurm import find_own_job
 from pipeline.tables import status
 from pipeline.version import __version__
 
@@ -63,7 +63,7 @@ class RunFolder:
 
     def __init__(self, runs: Path, recipe: str, known: str = "") -> None:
         self.id = known or (
-            f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name_of(recipe)}-{job() or uuid.uuid4().hex[:6]}"
+            f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{make_file_name(recipe)}-{find_own_job() or uuid.uuid4().hex[:6]}"
         )
         try:
             runs.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ class RunFolder:
             self.path = runs / self.id
             self._handler = _Log(self.path / status.LOG)
         except OSError as error:
-            full = no_room(error)
+            full = explain_full_disk(error)
             if full is not None:
                 raise full from error
             raise ConfigError(
@@ -89,8 +89,8 @@ class RunFolder:
             **before,
             "run_id": self.id,
             "state": "running",
-            "process": mine().plain(),
-            "slurm_job": job(),
+            "process": this_process().plain(),
+            "slurm_job": find_own_job(),
         }
         self._handler.setFormatter(_formatter())
         logging.getLogger("pipeline").addHandler(self._handler)
@@ -109,7 +109,7 @@ class RunFolder:
             "platform": platform.platform(),
             "host": socket.gethostname(),
             "cores": len(os.sched_getaffinity(0)),
-            "slurm_job": job(),
+            "slurm_job": find_own_job(),
             "libraries": {name: _version(name) for name in LIBRARIES},
         }
         (self.path / "environment.json").write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
@@ -210,7 +210,7 @@ def _formatter() -> logging.Formatter:
     host = re.sub(
         r"[^A-Za-z0-9_.-]", "_", socket.gethostname()
     )  # it stands in a format, and in a file that terminals show
-    return _Utc(f"%(asctime)s {host} {job() or '-'} %(levelname)s %(name)s: %(message)s")
+    return _Utc(f"%(asctime)s {host} {find_own_job() or '-'} %(levelname)s %(name)s: %(message)s")
 
 
 def _version(library: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.datasets.scores.score_files import ScoreSet
-from pipeline.engine.task import Given, Input, Task
+from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError, Fault
 from pipeline.products.averages import plan as averages
 from pipeline.products.speakers import plan as speakers
@@ -80,7 +80,7 @@ def _scores(one: ScoreSet) -> Task:
     return Task(
         name="score",
         label=f"score {of.subset} {of.system} {of.attacker} {of.extractor} {of.backend} (given)",
-        inputs={"given": Given(one.digest, one.table)},
+        inputs={"given": Value(one.digest, one.table)},
         function=given.run,
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline import slurm
 from pipeline.contracts import Sender
-from pipeline.engine.journal import short
+from pipeline.engine.journal import shorten_id
 from pipeline.engine.rates import Rates
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, PipelineError
@@ -105,7 +105,7 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     executor = sender(asked)
     device = asked.runtime.device
     taken = _with_others(asked, folder, executor)
-    own = [task for task in missing if short(task) not in taken]
+    own = [task for task in missing if shorten_id(task) not in taken]
     rates = [Rates.read(asked.paths.store.parent, one, host=None) for one in ("cuda", "cpu")]
     shared = executor.shared_out(
         own,
@@ -126,7 +126,7 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
             device=device,
             parts=[[place[task] for task in part] for part in cells],
             on_device=[wave.ask.device for wave in shared for _ in wave.parts],
-            ordered=[[short(task) for task in part] for part in cells],
+            ordered=[[shorten_id(task) for task in part] for part in cells],
             missing=len(missing),
             first_missing=this.first_missing or len(missing),
             fruitless=this.fruitless,
@@ -142,7 +142,7 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     made = executor.send(name, shared, calls, others, Part(str(folder), this.number, None), folder / status.JOBS_FOLDER)
     every = [job for one in made for job in one]
     status.write_sent_jobs(folder, this.number, every)
-    mains = tuple(slurm.mains(every))
+    mains = tuple(slurm.list_main_ids(every))
     log.info("%d tasks in %d jobs are sent: %s", len(own), len(cells), ", ".join(mains))
     return Sent(
         folder,
@@ -206,4 +206,4 @@ def _with_others(asked: Evaluation, folder: Path, executor: Sender) -> dict[str,
 
 
 def _jobs(tasks: Sequence[Task], taken: dict[str, str]) -> list[str]:
-    return sorted({taken[short(task)] for task in tasks if short(task) in taken})
+    return sorted({taken[shorten_id(task)] for task in tasks if shorten_id(task) in taken})

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline import caches
+from pipeline import host
 from pipeline.contracts import Component, ComponentSettings, Metric, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
@@ -90,7 +90,7 @@ def validate(
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     if paths is not None:
-        caches.use(paths.compiled, paths.store.parent)  # before a component loads its libraries
+        host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     if dataset is not None and not faults and not without_data:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.figures import FAINT, INK, WIDTH, draw, figure_number, grid, label
+from pipeline.figures import FAINT, INK, WIDTH, draw_svg, format_number, make_grid, shorten_label
 
 MOST_LABELS = 48
 
@@ -31,7 +31,7 @@ def draw_blocks(
     columns = min(len(blocks), most)
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(blocks), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(blocks), columns, sharex=True, sharey=True)
         image = None
         for index, (axis, (name, matrix)) in enumerate(zip(axes, blocks)):
             height, width = matrix.shape
@@ -51,7 +51,7 @@ def draw_blocks(
         bar.outline.set_visible(False)
 
     height = 0.7 + size[1] * -(-len(blocks) // columns)
-    return draw(min(WIDTH, 1.4 + size[0] * columns), height, paint, "compressed")
+    return draw_svg(min(WIDTH, 1.4 + size[0] * columns), height, paint, "compressed")
 
 
 def matrix_of(part: pd.DataFrame, speakers: list[str]) -> np.ndarray:
@@ -69,19 +69,19 @@ def means(matrix: np.ndarray) -> str:
 
 def _mean(values: np.ndarray) -> str:
     finite = values[np.isfinite(values)]
-    return figure_number(float(finite.mean())) if len(finite) else "no value"
+    return format_number(float(finite.mean())) if len(finite) else "no value"
 
 
 def _frame(axis: Axes, name: str, panel: Panel, leftmost: bool) -> None:
     n = len(panel.speakers)
-    axis.set_title(label(name, 40))
+    axis.set_title(shorten_label(name, 40))
     for border in range(1, len(panel.across)):
         axis.axvline(border * n, color="white", linewidth=2)
     for border in range(1, len(panel.down)):
         axis.axhline(border * n, color="white", linewidth=2)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    names = [label(speaker, 10) for speaker in panel.speakers]
+    names = [shorten_label(speaker, 10) for speaker in panel.speakers]
     most = n * max(len(panel.across), len(panel.down))
     axis.set_xticks([])
     axis.set_yticks([])

@@ -3,7 +3,8 @@
 See pipeline/metrics/README.md, section 12.
 
 Conventions: D_ECE and Cllr_min come in bits, after oracle calibration, in the order OO, OP, PP; ratios are fractions,
-where higher is more private, and gains are dB. In Eq. 20, PP stands in the numerator.
+where higher is more private, and gains are dB. In Eq. 20, PP stands in the numerator. Where the original speech
+discloses nothing (D_ECE(OO) is 0, Cllr_min(OO) is 1), they are Undefined.
 """
 
 from __future__ import annotations
@@ -44,44 +45,28 @@ class Normalised:
 
 
 def d_ece_op_oo(oo: float, op: float) -> float:
-    """1 - D_ECE(OP)/D_ECE(OO), a fraction (Eq. 17): 0 nothing gained, 1 nothing left.
-
-    Raises:
-        Undefined: D_ECE(OO) is 0.
-    """
+    """1 - D_ECE(OP)/D_ECE(OO), a fraction (Eq. 17): 0 nothing gained, 1 nothing left."""
     if abs(oo) <= _ZERO:
         raise Undefined("the original speech discloses nothing: D_ECE(OO) is 0")
     return 1 - op / oo
 
 
 def cllr_min_op_oo(oo: float, op: float) -> float:
-    """(Cllr_min(OP) - Cllr_min(OO)) / (1 - Cllr_min(OO)), a fraction (Eq. 18).
-
-    Raises:
-        Undefined: Cllr_min(OO) is 1.
-    """
+    """(Cllr_min(OP) - Cllr_min(OO)) / (1 - Cllr_min(OO)), a fraction (Eq. 18)."""
     if abs(1 - oo) <= _ZERO:
         raise Undefined("the original speech discloses nothing: Cllr_min(OO) is 1")
     return (op - oo) / (1 - oo)
 
 
 def g_d_ece(oo: float, pp: float) -> float:
-    """10 log10(D_ECE(PP)/D_ECE(OO)) in dB (Eq. 19); -inf when the protected speech tells no speakers apart.
-
-    Raises:
-        Undefined: D_ECE(OO) is 0.
-    """
+    """10 log10(D_ECE(PP)/D_ECE(OO)) in dB (Eq. 19); -inf when the protected speech tells no speakers apart."""
     if abs(oo) <= _ZERO:
         raise Undefined("the original speech discloses nothing: D_ECE(OO) is 0")
     return decibel(pp / oo)
 
 
 def g_cllr_min(oo: float, pp: float) -> float:
-    """10 log10((1 - Cllr_min(PP))/(1 - Cllr_min(OO))) in dB (Eq. 20, with PP in the numerator, where OO is printed).
-
-    Raises:
-        Undefined: Cllr_min(OO) is 1.
-    """
+    """10 log10((1 - Cllr_min(PP))/(1 - Cllr_min(OO))) in dB (Eq. 20, with PP in the numerator, where OO is printed)."""
     if abs(1 - oo) <= _ZERO:
         raise Undefined("the original speech discloses nothing: Cllr_min(OO) is 1")
     return decibel((1 - pp) / (1 - oo))

@@ -4,7 +4,7 @@ See pipeline/metrics/README.md, sections 5 to 7.
 
 Conventions: higher scores mean more similar; LLRs and prior log-odds are natural logarithms; Cllr, ECE and D_ECE are
 bits, l_w is log10. A higher cost is more private; a lower D_ECE (0 nothing, 0.72135 everything) and l_w are.
-Cllr takes scores as LLRs; what is called ``min`` or ``oracle`` takes any scores.
+Cllr takes scores as LLRs; what is called ``min`` or ``oracle`` takes any scores. NaN and an empty class are MetricErrors.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
     """Cllr of LLRs (natural log) as they are, in bits: 0 perfect, 1 for LLRs of 0, unbounded above.
 
     A target at -inf or a non-target at +inf costs inf.
-
-    Raises:
-        MetricError: NaN or an empty class.
 
     Example:
         >>> from pipeline.metrics import cllr
@@ -54,9 +51,6 @@ def mean(values: Array) -> float:
 def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
     """Cllr after oracle calibration (PAV without the Laplace rule), in bits, in [0, 1].
 
-    Raises:
-        MetricError: NaN or an empty class.
-
     Example:
         >>> from pipeline.metrics import cllr_min
         >>> round(cllr_min([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]), 4)
@@ -66,11 +60,7 @@ def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
 
 
 def cllr_cal(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
-    """Cllr - Cllr_min, the calibration loss in bits (inf where Cllr is).
-
-    Raises:
-        MetricError: NaN or an empty class.
-    """
+    """Cllr - Cllr_min, the calibration loss in bits (inf where Cllr is)."""
     return cllr(target_llr, nontarget_llr) - cllr_min(target_llr, nontarget_llr)
 
 
@@ -131,11 +121,7 @@ def z_function(llr: npt.ArrayLike) -> Array:
 
 
 def ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike, log_odds: npt.ArrayLike) -> Array:
-    """ECE in bits at each prior log-odds [g] (natural log) of LLRs as they are (Noe 2022, Eq. 11). ECE(0) is Cllr.
-
-    Raises:
-        MetricError: NaN or an empty class.
-    """
+    """ECE in bits at each prior log-odds [g] (natural log) of LLRs as they are (Noe 2022, Eq. 11). ECE(0) is Cllr."""
     t, n = check_classes(target_llr, nontarget_llr)
     grid = _grid(log_odds)
     return np.array(
@@ -157,9 +143,6 @@ def d_ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
 
     A target at -inf or a non-target at +inf gives -inf.
 
-    Raises:
-        MetricError: NaN or an empty class.
-
     Example:
         >>> from pipeline.metrics import d_ece
         >>> d_ece([0.0, 0.0], [0.0])  # LLRs that say nothing
@@ -173,9 +156,6 @@ def d_ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
 
 def d_ece_oracle(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
     """D_ECE in bits after oracle calibration (PAV without the Laplace rule), in [0, 0.72135].
-
-    Raises:
-        MetricError: NaN or an empty class.
 
     Example:
         >>> from pipeline.metrics import d_ece_oracle
@@ -200,9 +180,6 @@ def ece_profile(
         target, nontarget: scores [T], [N].
         log_odds: prior log-odds (natural log); default 201 points from -10 to 10.
         oracle: calibrate first; else the scores are LLRs.
-
-    Raises:
-        MetricError: NaN or an empty class.
     """
     grid = np.linspace(-10.0, 10.0, 201) if log_odds is None else _grid(log_odds)
     if oracle:
@@ -243,9 +220,6 @@ class Zebra:
 
 def zebra(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Zebra:
     """ZEBRA of two classes of scores (higher means more similar; infinities are allowed).
-
-    Raises:
-        MetricError: NaN or an empty class.
 
     Example:
         >>> from pipeline.metrics import zebra

@@ -268,7 +268,6 @@ def pi_link_by_speaker(
     n_candidates = s.shape[1]
     if both_roles and sizes.max() >= n_candidates:
         raise MetricError(f"where speakers leave the candidates, populations end at {n_candidates - 1}")
-    speakers = np.unique(t)
     names = [f"pi_link.{n}" for n in sizes]
 
     def evaluate(weights: Array) -> dict[str, float]:
@@ -287,14 +286,8 @@ def pi_link_by_speaker(
             raise MetricError("no trial is left")
         return dict(zip(names, ((w @ values) / w.sum()).tolist()))
 
-    return BySpeaker(
-        evaluate,
-        speakers,
-        degrees=speakers.size - 1,
-        bounds=dict.fromkeys(names, POPULATION_BOUNDS),
-        rates={name: (0.0, 1.0) for name, n in zip(names, sizes) if n > 1},
-        n_rated=speakers.size,
-    )
+    rates = [name for name, n in zip(names, sizes) if n > 1]
+    return BySpeaker.of_panel(evaluate, np.unique(t), dict.fromkeys(names, POPULATION_BOUNDS), rates)
 
 
 def _strict(n_others: int, populations: Indices) -> Array:

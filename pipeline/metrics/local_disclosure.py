@@ -3,9 +3,9 @@
 See pipeline/metrics/README.md, section 14a.
 
 Conventions: scores are [trials, candidates], complete and finite, higher means more similar; a candidate is an
-enrolled speaker, and a trial of somebody who is not enrolled has no place here. Disclosures are bits, shares are
-fractions; lower is more private, and 0 says nothing. Chance values are exact: the mean over all candidates in the
-place of the true one, which is also the mean over permuted identities.
+enrolled speaker, and a trial of somebody who is not enrolled has no place here. All else is a MetricError. Disclosures
+are bits, shares are fractions; lower is more private, and 0 says nothing. Chance values are exact: the mean over all
+candidates in the place of the true one, which is also the mean over permuted identities.
 """
 
 from __future__ import annotations
@@ -163,9 +163,6 @@ def lid_of_llr(llr: npt.ArrayLike, truth: npt.ArrayLike) -> Lid:
     Args:
         llr: [n, N] natural-log LLR of each trial against each candidate.
         truth: [n] the true candidate of each trial.
-
-    Raises:
-        MetricError: NaN or infinite LLRs, shapes that do not fit.
     """
     values, t = check_candidates(llr, truth)
     return _summary(posterior_bits(values), t, math.log2(values.shape[1]))
@@ -307,11 +304,7 @@ def softmax_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> Slope:
     every trial is won.
 
     Args:
-        scores: [n, N] score of each trial against each candidate, of other speakers than those to be scored.
-        truth: [n] the true candidate of each trial.
-
-    Raises:
-        MetricError: NaN or infinite scores, shapes that do not fit.
+        scores, truth: as of :func:`lid`, of other speakers than those to be scored.
     """
     s, t = check_candidates(scores, truth)
     loss = SoftmaxLoss(row_z(s), t)
@@ -322,12 +315,7 @@ def softmax_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> Slope:
 def loso_slopes(scores: npt.ArrayLike, truth: npt.ArrayLike) -> SpeakerSlopes:
     """For each speaker the :func:`softmax_slope` of all other speakers' trials; their rows keep all N candidates.
 
-    Args:
-        scores: [n, N] score of each trial against each candidate.
-        truth: [n] the true candidate of each trial.
-
     Raises:
-        MetricError: NaN or infinite scores, shapes that do not fit.
         Undefined: fewer than three speakers.
     """
     s, t = check_candidates(scores, truth)
@@ -465,11 +453,7 @@ def published_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[float,
     one-to-one decisions, not the posterior over N candidates. The published solver stops up to 4e-3 from this optimum.
 
     Args:
-        scores: [n, N] score of each trial against each candidate, of other speakers than those to be scored.
-        truth: [n] the true candidate of each trial.
-
-    Raises:
-        MetricError: NaN or infinite scores, shapes that do not fit.
+        scores, truth: as of :func:`lid`, of other speakers than those to be scored.
     """
     s, t = check_candidates(scores, truth)
     z = row_z(s)

@@ -58,24 +58,13 @@ def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | n
 
 def bits_by_speaker(bits: Array, truth: Indices, top: float) -> BySpeaker:
     """:func:`lid_by_speaker` of disclosures [n], the true candidates [n] and the largest disclosure that there can be."""
-    speakers = np.unique(truth)
 
     def evaluate(weights: Array) -> dict[str, float]:
         return weighted_shares(bits, truth, weights)
 
-    return BySpeaker(
-        evaluate,
-        speakers,
-        degrees=speakers.size - 1,
-        bounds={
-            "alid": (-math.inf, top),
-            "alid_speaker": (-math.inf, top),
-            "pdr": (0.0, 1.0),
-            "pdr_speaker": (0.0, 1.0),
-        },
-        rates={"pdr": (0.0, 1.0), "pdr_speaker": (0.0, 1.0)},
-        n_rated=speakers.size,
-    )
+    disclosures = dict.fromkeys(("alid", "alid_speaker"), (-math.inf, top))
+    shares = dict.fromkeys(("pdr", "pdr_speaker"), (0.0, 1.0))
+    return BySpeaker.of_panel(evaluate, np.unique(truth), disclosures | shares, list(shares))
 
 
 def weighted_shares(bits: Array, truth: Indices, weights: Array) -> dict[str, float]:

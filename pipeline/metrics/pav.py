@@ -7,7 +7,8 @@ apart score by score: the scores of the larger class between two neighbouring sc
 row. A block of the isotonic solution never ends inside such a row (the convex hull of the ROC has no corner inside a
 straight stretch), so nothing is lost.
 
-Conventions: higher scores mean more similar; infinities are scores like others; LLRs are natural logarithms.
+Conventions: higher scores mean more similar; infinities are scores like others, NaN and an empty class are
+MetricErrors; LLRs are natural logarithms.
 """
 
 from __future__ import annotations
@@ -172,9 +173,6 @@ def calibrate(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, laplace: bool 
         target, nontarget: scores [T], [N]; higher means more similar; infinities are allowed.
         laplace: use the Laplace rule (for l_w and voice similarity matrices; not for Cllr_min and D_ECE).
 
-    Raises:
-        MetricError: NaN or an empty class.
-
     Example:
         >>> from pipeline.metrics import calibrate
         >>> found = calibrate([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5])
@@ -186,10 +184,6 @@ def calibrate(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, laplace: bool 
 
 
 def oracle_llr(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, laplace: bool = False) -> tuple[Array, Array]:
-    """Oracle-calibrated LLRs (natural log) of the targets [T] and non-targets [N], in the order given.
-
-    Raises:
-        MetricError: NaN or an empty class.
-    """
+    """Oracle-calibrated LLRs (natural log) of the targets [T] and non-targets [N], in the order given."""
     calibration = calibrate(target, nontarget, laplace=laplace)
     return calibration.apply(target), calibration.apply(nontarget)

@@ -392,9 +392,6 @@ def srd_by_speaker(
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
-
-    Raises:
-        MetricError: as of ``srd``.
     """
     t = np.asarray(truth, dtype=np.int64)
     ranks = true_ranks(similarity, t)
@@ -405,15 +402,8 @@ def srd_by_speaker(
         disclosed = disclosure(rank_histogram(ranks, n_references, ties=ties, weights=base * speaker_weights[t]))
         return {"mean_d": disclosed.mean_d, "idr": disclosed.idr}
 
-    speakers = np.unique(t)
-    return BySpeaker(
-        evaluate,
-        speakers,
-        degrees=speakers.size - 1,
-        bounds={"mean_d": (0.0, float(np.log2(n_references))), "idr": (0.0, 1.0)},
-        rates={"idr": (0.0, 1.0)},
-        n_rated=speakers.size,
-    )
+    bounds = {"mean_d": (0.0, float(np.log2(n_references))), "idr": (0.0, 1.0)}
+    return BySpeaker.of_panel(evaluate, np.unique(t), bounds, ["idr"])
 
 
 def srd_by_identity(
@@ -425,9 +415,6 @@ def srd_by_identity(
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
-
-    Raises:
-        MetricError: as of ``srd``.
     """
     t = np.asarray(truth, dtype=np.int64)
     true_ranks(similarity, t)

@@ -87,6 +87,18 @@ class BySpeaker:
     n_rated: int = 0
     """Speakers whose trials the rates count."""
 
+    @classmethod
+    def of_panel(
+        cls,
+        evaluate: Callable[[Array], Mapping[str, float]],
+        speakers: Indices,
+        bounds: Mapping[str, tuple[float, float]],
+        rates: Sequence[str] = (),
+    ) -> BySpeaker:
+        """Where each speaker who is left out is enrolled and rated; ``rates`` are 0 or 1 where no error was seen."""
+        n = speakers.size
+        return cls(evaluate, speakers, n - 1, bounds, dict.fromkeys(rates, (0.0, 1.0)), n)
+
     @property
     def everybody(self) -> Array:
         """Weights [codes] of 1."""

@@ -5,7 +5,8 @@ See pipeline/metrics/README.md, sections 8, 9 and 11.
 Run P0 and run P1 of a random system differ in its seed alone. A diagonal in M_P0P1 says that what one run makes of a
 speaker's voice points to what another run makes of it: sessions can be linked.
 
-Conventions: as of :mod:`pipeline.metrics.vsm`; the zoo's x and y are mean LLRs in nat, one of each a speaker.
+Conventions: as of :mod:`pipeline.metrics.vsm`; DeID and G_VD are Undefined where D_diag(OO) is 0; the
+zoo's x and y are mean LLRs in nat, one of each a speaker.
 """
 
 from __future__ import annotations
@@ -131,9 +132,6 @@ def deid(oo: npt.ArrayLike, op: npt.ArrayLike) -> float:
 
     Args:
         oo, op: similarity matrices [N, N].
-
-    Raises:
-        Undefined: D_diag(OO) is 0.
     """
     return deid_of(d_diag(oo), d_diag(op))
 
@@ -150,9 +148,6 @@ def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
 
     Args:
         oo, pp: similarity matrices [N, N].
-
-    Raises:
-        Undefined: D_diag(OO) is 0.
     """
     return g_vd_of(d_diag(oo), d_diag(pp))
 

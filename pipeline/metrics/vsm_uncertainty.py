@@ -53,9 +53,6 @@ def vsm_by_speaker(
     Args:
         scores: dense scores [n, n] of ``oo``, ``op`` and ``pp``. Of one of them alone there is its dominance and no more.
         speakers: [n], and further arguments as of :func:`pipeline.metrics.similarity_matrix`.
-
-    Raises:
-        MetricError: as of ``similarity_matrix``.
     """
     parts: dict[str, ReweightedPairs] = {}
     for key in (key for key in CONDITIONS if key in scores):
@@ -79,7 +76,7 @@ def vsm_by_speaker(
     bounds = VSM_BOUNDS
     if len(parts) < len(CONDITIONS):
         bounds = {name: ends for name, ends in VSM_BOUNDS.items() if name.partition(".")[2] in parts}
-    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, bounds)
+    return BySpeaker.of_panel(evaluate, np.arange(n_speakers), bounds)
 
 
 LINKAGE_BOUNDS: Mapping[str, tuple[float, float]] = {
@@ -105,9 +102,6 @@ def linkage_by_speaker(
         pp, p0p1: dense scores [n, n]; in ``p0p1`` rows are the first run and columns the second.
         speakers, names, similarity: as of :func:`pipeline.metrics.similarity_matrix`; all ordered pairs are compared.
         self_pairs: ``drop`` or ``keep``, in P0P1, the two versions of one utterance.
-
-    Raises:
-        MetricError: as of ``similarity_matrix``.
     """
     parts = []
     for scores, kept in ((pp, "drop"), (p0p1, self_pairs)):
@@ -120,7 +114,7 @@ def linkage_by_speaker(
         ratio = value_or_nan(p0p1_ratio, abs(within), abs(across))
         return {"d_diag_p0p1": abs(across), "d_diag_p0p1_signed": across, "p0p1_ratio": ratio}
 
-    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, LINKAGE_BOUNDS)
+    return BySpeaker.of_panel(evaluate, np.arange(n_speakers), LINKAGE_BOUNDS)
 
 
 _PART = 2**18

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.files import sweep, write_atomically
+from pipeline.files import sweep_temporary, write_atomically
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,7 @@ def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
     from safetensors import SafetensorError, safe_open
 
     path = folder / FILE
-    sweep(path)
+    sweep_temporary(path)
     if not path.is_file():
         return None
     try:

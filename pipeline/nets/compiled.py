@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from pipeline import caches
+from pipeline import host
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,7 +19,7 @@ def compiled(function: Function) -> Function:
     """Compile a kernel at its first call.
 
     Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning. Where nothing can be kept
-    (:mod:`pipeline.caches`) the kernel is compiled in each process.
+    (:mod:`pipeline.host`) the kernel is compiled in each process.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
     try:
@@ -31,7 +31,7 @@ def compiled(function: Function) -> Function:
 @functools.cache
 def _is_kept(folder: str) -> bool:
     """Whether kernels can be kept in the folder for them. numba would take another one, beside the source file for instance."""
-    if not folder or not caches.takes(Path(folder)):
+    if not folder or not host.is_writable(Path(folder)):
         return False
     numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]  # numba may have been loaded before the folder was named
     return True

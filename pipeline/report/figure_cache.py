@@ -20,8 +20,7 @@ import pandas as pd
 
 from pipeline.contracts import Plot
 from pipeline.engine import code
-from pipeline.engine.sound import Damaged
-from pipeline.engine.store import Store
+from pipeline.engine.store import Damaged, Store
 from pipeline.engine.task import Artefact
 from pipeline.files import file_digest
 from pipeline.report import glossary

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import DataError
-from pipeline.files import memory, read_regular
+from pipeline.files import read_memory, read_regular
 from pipeline.report import glossary, run_differences
 from pipeline.tables import answers, results, run_files, status
 from pipeline.tables.checks import COLUMNS as CHECK_COLUMNS
@@ -170,7 +170,7 @@ def _typed(folder: Path) -> tuple[str, ...]:
     path = folder / "overrides.txt"
     if not path.is_file():
         return ()
-    return tuple(read_regular(path, memory()).decode("utf-8", "surrogateescape").splitlines())
+    return tuple(read_regular(path, read_memory()).decode("utf-8", "surrogateescape").splitlines())
 
 
 def _below_one_another(several: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -12,8 +12,8 @@ import pandas as pd
 from pipeline.contracts import Backend, MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code
-from pipeline.engine.task import Given, Input, Ref, Task
-from pipeline.names import few
+from pipeline.engine.task import Input, Ref, Task, Value
+from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
@@ -98,7 +98,7 @@ class Scorer:
     def described(self) -> dict[str, Any]:
         """What the signature says of the back end: its settings, and where its parameters come from."""
         parameters: dict[str, Any] = {}
-        if isinstance(self.model, Given):
+        if isinstance(self.model, Value):
             parameters = {"weights": self.model.digest}
         elif self.is_trained and self.learnt is not None:
             parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
@@ -399,7 +399,7 @@ class Plan:
                 inputs={
                     **sides,
                     "trial": self.side(tried, extractor, trial_set, "trials"),
-                    "trials": Given(trial_set.digest, trial_set),
+                    "trials": Value(trial_set.digest, trial_set),
                     **scorer.inputs(),
                 },
                 function=functools.partial(score.trials, scorer.component, scorer.chosen.settings),
@@ -506,10 +506,10 @@ class Plan:
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
         thinned = tried.thinned if tried is not None else ()
         if thinned:
-            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {few(thinned)}")
+            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {join_few(thinned)}")
         if by.lacks:
             notes.append(
-                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {few(by.lacks)}"
+                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {join_few(by.lacks)}"
             )
         partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
         told = apart(name, family, self.evaluation.metrics)

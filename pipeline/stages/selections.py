@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pipeline.engine import code
-from pipeline.engine.task import Artefact, Given
+from pipeline.engine.task import Artefact, Value
 from pipeline.seeds import canonical, digest, digest_of_texts
 from pipeline.stages.features.compute import FEATURES
 from pipeline.tables import manifest, vectors
 from pipeline.tables.manifest import Listing, Wanted
 
 
-def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Given:
+def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Value:
     """Rows of a manifest; what enters keys is the audio's digests and the named columns, in row order, never a path."""
-    return Given(digest(list(zip(*(table[name].tolist() for name in ("sha256", *columns))))), table)
+    return Value(digest(list(zip(*(table[name].tolist() for name in ("sha256", *columns))))), table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class SelectAudio(Choice):
             return ""
         return digest([[sha256] for sha256 in self.listed.digests(self.wanted)])
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value:
         return rows(self.chosen(artefacts))
 
 
@@ -72,20 +72,20 @@ class SelectAudio(Choice):
 class SelectVectors(Choice):
     """The vectors of whole utterances; the artefacts after the manifests hold features by digest of the audio."""
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value:
         found = self.chosen(artefacts)
         tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
         place = {name: (number, row) for number, table in enumerate(tables) for name, row in table.row.items()}
         places = [place[sha] for sha in found["sha256"]]
         chosen = vectors.gather(tables, places, list(found["utterance"]), list(found["speaker"]))
-        return Given(vectors.content(chosen), chosen)
+        return Value(vectors.content(chosen), chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectPieces(Choice):
     """The vectors of all pieces of utterances; ids are ``UTTERANCE#0, #1, ...``."""
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value:
         found = self.chosen(artefacts)
         tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
         places: dict[str, list[tuple[int, int]]] = {}
@@ -98,7 +98,7 @@ class SelectPieces(Choice):
             for order, place in enumerate(places[sha])
         ]
         chosen = vectors.gather(tables, [entry[2] for entry in held], [e[0] for e in held], [e[1] for e in held])
-        return Given(vectors.content(chosen), chosen)
+        return Value(vectors.content(chosen), chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class SelectSegments:
         """Digest of all that the choice depends on beside the artefacts."""
         return digest(type(self).__name__, code.collect_versions((__name__,)), self.speakers)
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value:
         tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts]
         ids: list[str] = []
         owners: list[str] = []
@@ -121,4 +121,4 @@ class SelectSegments:
             owners += [speaker] * len(table.ids)
             places += [(number, row) for row in range(len(table.ids))]
         chosen = vectors.gather(tables, places, ids, owners)
-        return Given(vectors.content(chosen), chosen)
+        return Value(vectors.content(chosen), chosen)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
-from pipeline import caches
+from pipeline import host
 from pipeline.contracts import (
     Anonymiser,
     Backend,
@@ -69,11 +69,11 @@ class Paths(ComponentSettings):
     def weights(self) -> Path:
         if self.models:
             return Path(self.models).expanduser().resolve()
-        return caches.home() / ".cache" / "voice-privacy" / "models"
+        return host.find_home() / ".cache" / "voice-privacy" / "models"
 
     @property
     def compiled(self) -> Path:
-        return Path(self.cache).expanduser().resolve() if self.cache else caches.default()
+        return Path(self.cache).expanduser().resolve() if self.cache else host.find_cache_folder()
 
 
 class Runtime(ComponentSettings):

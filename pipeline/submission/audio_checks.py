@@ -8,7 +8,7 @@ from pipeline import audio
 from pipeline.datasets import resemblance
 from pipeline.datasets.probe import USUAL_RATE, is_narrow
 from pipeline.datasets.resemblance import SAME_SECONDS
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.submission.findings import Check, Named, make_check
 from pipeline.submission.side import Decoded, Pair, Side
 
@@ -150,7 +150,7 @@ def check_alike(side: Side) -> Check:
 
 
 def _others(group: resemblance.Rows, utterance: str) -> str:
-    return few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
+    return join_few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
 
 
 def check_unprotected(side: Side) -> Check:
@@ -184,7 +184,7 @@ def check_others(side: Side) -> Check:
 
 
 def _owners(owners: resemblance.Rows) -> str:
-    return few([str(owner["utterance"]) for owner in owners], 3)
+    return join_few([str(owner["utterance"]) for owner in owners], 3)
 
 
 def check_second_run(first: Side, second: Side) -> Check:

@@ -17,7 +17,7 @@ from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, Utterance
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.submission.audio_checks import check_audio, check_second_run
 from pipeline.submission.file_checks import check_cross_sex, check_data, check_files
 from pipeline.submission.findings import Check, Report
@@ -106,7 +106,7 @@ def _describe_extent(sides: Sequence[Side], threads: int, training: bool, second
     """What was looked at."""
     lines = []
     for side in sides:
-        sets = few(sorted({str(row["set"]) for row in side.wanted}), 8)
+        sets = join_few(sorted({str(row["set"]) for row in side.wanted}), 8)
         minutes = sum(side.decoded[path].seconds for _, path in side.files.chosen) / 60
         lines.append(
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "

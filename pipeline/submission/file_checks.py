@@ -11,7 +11,7 @@ from pathlib import Path
 from pipeline.datasets import external_copy
 from pipeline.datasets.listings import TrialList, Utterance
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.submission.findings import Check, Named, Verdict, make_check
 from pipeline.submission.side import Side
 
@@ -123,7 +123,7 @@ def check_cross_sex(lists: Sequence[TrialList], utterances: Utterances) -> Check
             continue
         what = "is called mixed, and" if is_mixed else "has trial utterances of both sexes, and"
         if is_mixed and len(tried_sexes) == 1:
-            what = f"is called mixed, holds utterances of sex {few(sorted(tried_sexes))} alone, and"
+            what = f"is called mixed, holds utterances of sex {join_few(sorted(tried_sexes))} alone, and"
         possible = _count_possible(models, sexes, tried)
         findings.append(
             Named(

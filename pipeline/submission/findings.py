@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from pipeline.faults import shown
+from pipeline.faults import escape_unprintable
 
 Verdict = Literal["ok", "warning", "wrong", "unknown"]
 COLUMNS = ("about", "check", "verdict", "set", "id", "what")
@@ -128,7 +128,7 @@ class Named:
     def __post_init__(self) -> None:
         # File names and ids may hold what a terminal would obey.
         for field in ("id", "set", "what"):
-            object.__setattr__(self, field, shown(getattr(self, field)))
+            object.__setattr__(self, field, escape_unprintable(getattr(self, field)))
 
 
 @dataclass(frozen=True)

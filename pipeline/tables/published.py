@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from pipeline.assets import assets
 from pipeline.errors import ConfigError, DataError, Fault
+from pipeline.files import find_assets
 
 IDENTITY = (
     "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "metric", "variant", "estimator",
@@ -115,7 +115,7 @@ def decimals(text: str) -> int:
 
 def folder() -> Path:
     """Where the published tables lie that come with the project."""
-    return assets("data_manifests") / "reference"
+    return find_assets("data_manifests") / "reference"
 
 
 def names() -> list[str]:

@@ -20,7 +20,7 @@ import yaml
 
 from pipeline import files
 from pipeline.errors import DataError, PipelineError, os_error
-from pipeline.files import NotRegular, TooLarge, memory, read_regular, write_atomically
+from pipeline.files import NotRegular, TooLarge, read_memory, read_regular, write_atomically
 from pipeline.tables import bounds, records, status
 
 _FIGURES = "figures"
@@ -62,7 +62,7 @@ def check_seal(folder: Path) -> None:
     """
     path = folder / status.SEAL
     try:
-        digests = records.decode_signed(read_regular(path, memory()))["sha256"].items()
+        digests = records.decode_signed(read_regular(path, read_memory()))["sha256"].items()
     except (FileNotFoundError, NotADirectoryError):
         return
     except NotRegular as error:
@@ -78,7 +78,7 @@ def check_seal(folder: Path) -> None:
 
 def _find_inside(folder: Path, name: str) -> Path:
     try:
-        return files.inside(folder, name)
+        return files.resolve_inside(folder, name)
     except files.Outside as error:
         raise DataError(
             f"{status.SEAL} of run {folder.resolve().name} names a file that is none of the run: {error}",
@@ -112,7 +112,7 @@ def describe_rerun(folder: Path, has_overrides: bool = True) -> str:
     """How a run folder with the same content is had."""
     text = "run the same evaluation again and name its new folder; what is in the store is reused"
     try:
-        overrides = read_regular(folder / _OVERRIDES, memory()).decode("utf-8").splitlines() if has_overrides else []
+        overrides = read_regular(folder / _OVERRIDES, read_memory()).decode("utf-8").splitlines() if has_overrides else []
     except (OSError, ValueError):
         overrides = []
     return f"{text}: {shlex.join(['voice-privacy', *overrides])}" if overrides else text
@@ -139,7 +139,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
 def read_json(path: Path) -> Any:
     """What a JSON file of a run folder holds; raises as :func:`read_parquet`."""
     try:
-        return json.loads(read_regular(path, memory()).decode("utf-8"))
+        return json.loads(read_regular(path, read_memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise _make_unread_error(path, error) from error
 
@@ -147,7 +147,7 @@ def read_json(path: Path) -> Any:
 def read_yaml(path: Path) -> Any:
     """What a YAML file of a run folder holds; raises as :func:`read_parquet`."""
     try:
-        return bounds.read_yaml(read_regular(path, memory()).decode("utf-8"))
+        return bounds.read_yaml(read_regular(path, read_memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise _make_unread_error(path, error) from error
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.files import now, write_atomically
+from pipeline.files import read_clock, write_atomically
 
 MOST_PIECES = 16
 """So many are merged into one."""
@@ -184,6 +184,6 @@ def _remove(path: Path) -> None:
 def age(path: Path) -> float:
     """Seconds since a file or folder was written to, by the clock of its file system; 0 where it is gone."""
     try:
-        return now(path.parent) - path.stat().st_mtime
+        return read_clock(path.parent) - path.stat().st_mtime
     except OSError:
         return 0.0

@@ -15,8 +15,8 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.errors import FULL
-from pipeline.files import memory, now, read_regular, write_atomically
-from pipeline.processes import from_plain, is_dead, is_of_another_boot
+from pipeline.files import read_clock, read_memory, read_regular, write_atomically
+from pipeline.processes import is_dead, is_of_another_boot, read_owner
 from pipeline.tables import records
 
 FILE, LOG = "status.json", "run.log"
@@ -43,7 +43,7 @@ MOST_ASKED = 1000
 def read(folder: Path) -> dict[str, Any]:
     """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        return records.decode_signed(read_regular(folder / FILE, memory()))
+        return records.decode_signed(read_regular(folder / FILE, read_memory()))
     except OSError:
         return {}
     except ValueError:
@@ -87,7 +87,7 @@ def in_words(record: Mapping[str, Any]) -> str:
     state = str(record.get("state", ""))
     reasons = record.get("reasons") or [""]
     first = (str(reasons[0]) if isinstance(reasons, list) else str(reasons)).partition("\n")[0]
-    owner = from_plain(record.get("process"))
+    owner = read_owner(record.get("process"))
     if state == "running":
         return f"it is running since {record.get('started', 'some time')}" + (f" ({owner})" if owner else "")
     if state == SUBMITTED:
@@ -118,7 +118,7 @@ def quiet(folder: Path) -> str:
             last = folder.stat().st_mtime
     if time.time() - last <= QUIET_SECONDS:
         return ""
-    owner = from_plain(read(folder).get("process"))
+    owner = read_owner(read(folder).get("process"))
     return f"its last sign of life was at {_utc(last)}" + (f" ({owner}); it may have died there" if owner else "")
 
 
@@ -208,7 +208,7 @@ def _listed(runs: Path) -> set[str]:
 
 def _remembered(ended: Path) -> set[str]:
     try:
-        return set(read_regular(ended, memory()).decode("utf-8", "replace").split("\n"))
+        return set(read_regular(ended, read_memory()).decode("utf-8", "replace").split("\n"))
     except OSError:
         return set()
 
@@ -223,7 +223,7 @@ def _marked(folder: Path, record: Mapping[str, Any], jobs: str) -> dict[str, Any
             f"{state} after {last}: its jobs have ended ({jobs}), and the last one, which reports, did not; {again}"
         )
     else:
-        owner = from_plain(record.get("process"))
+        owner = read_owner(record.get("process"))
         how = f"{owner or 'its process'} ended without a word"
         if owner and is_of_another_boot(owner):
             how = f"{owner.host} was restarted"
@@ -261,7 +261,7 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
     over: dict[Path, str] = {}
     asked: dict[Path, list[str]] = {}
     for folder, record in records.items():
-        owner = from_plain(record.get("process"))
+        owner = read_owner(record.get("process"))
         if record.get("state") not in GOING:
             continue
         jobs, job = read_sent_jobs(folder), str(record.get("slurm_job") or "")
@@ -269,14 +269,14 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
             asked[folder] = jobs
         elif owner is None:
             continue
-        elif is_dead(owner) or (is_of_another_boot(owner) and now(folder) - alive(folder) > 3 * BEAT_SECONDS):
+        elif is_dead(owner) or (is_of_another_boot(owner) and read_clock(folder) - alive(folder) > 3 * BEAT_SECONDS):
             over[folder] = ""
         elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
             asked[folder] = [job]
     if not asked:
         return over
     newest = sorted(asked, key=lambda folder: folder.name)[-MOST_ASKED:]
-    answer = slurm.ask([job for folder in newest for job in asked[folder]], seconds=20, accounts=False)
+    answer = slurm.query_jobs([job for folder in newest for job in asked[folder]], seconds=20, accounts=False)
     if answer.refusal:  # also where there is no Slurm
         return over
     for folder in newest:

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pipeline.faults import UNSEEN, Faults, shown
-from pipeline.files import NotRegular, TooLarge, read_regular, replacing
-from pipeline.names import legal_id
+from pipeline.faults import UNSEEN, Faults, escape_unprintable
+from pipeline.files import NotRegular, TooLarge, read_regular, write_replace_command
+from pipeline.names import make_id
 
 LONGEST = 2 << 30
 """Bytes of a text table: a list of some thirty million trials. What is longer is another file, or one with holes."""
@@ -103,7 +103,7 @@ def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] =
         raise Unreadable("encoding", what, number) from None
     if "\r" in found and "\n" not in found and "\r" in found.rstrip("\r"):
         name = shlex.quote(str(path))
-        command = replacing(path, f"tr '\\r' '\\n' < {name} > {shlex.quote(f'{path}.new')}")
+        command = write_replace_command(path, f"tr '\\r' '\\n' < {name} > {shlex.quote(f'{path}.new')}")
         raise Unreadable("encoding", f"its lines end in carriage returns alone: {command}")
     return found
 
@@ -134,14 +134,14 @@ def not_an_id(found: str) -> str:
         kind = "an invisible character" if UNSEEN.match(character) else _NO_ID.get(unicodedata.category(character))
         if kind:
             code = f"U+{ord(character):04X}"
-            form = shown(character)
+            form = escape_unprintable(character)
             return f"{kind} ({code})" if form in (character, f"\\u{ord(character):04x}") else f"{kind} ({form}, {code})"
     return ""
 
 
 def renamed(path: Path) -> str:
     """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
-    kept = "".join(one for one in legal_id(path.name) if not not_an_id(one))
+    kept = "".join(one for one in make_id(path.name) if not not_an_id(one))
     return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
 
 
@@ -180,4 +180,4 @@ def _wide(data: bytes) -> str:
 
 def _convert(path: Path, encoding: str) -> str:
     new = shlex.quote(f"{path}.utf8")
-    return replacing(path, f"iconv -f {encoding} -t UTF-8 {shlex.quote(str(path))} > {new}", "utf8")
+    return write_replace_command(path, f"iconv -f {encoding} -t UTF-8 {shlex.quote(str(path))} > {new}", "utf8")

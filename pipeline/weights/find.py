@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline import caches
+from pipeline import host
 from pipeline.contracts import Download, Weights
-from pipeline.errors import ConfigError, ModelMissing, why
+from pipeline.errors import ConfigError, ModelMissing, explain_errno
 from pipeline.files import file_digest, folder_digest, open_regular
 
 
@@ -105,7 +105,7 @@ class WheelFile:
 
 def default_models() -> Path:
     """The folder of weights where the configuration names none: ``VOICE_PRIVACY_MODELS`` or a user cache."""
-    return Path(os.environ.get("VOICE_PRIVACY_MODELS") or caches.home() / ".cache" / "voice-privacy" / "models")
+    return Path(os.environ.get("VOICE_PRIVACY_MODELS") or host.find_home() / ".cache" / "voice-privacy" / "models")
 
 
 def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str] = ()) -> str:
@@ -133,7 +133,7 @@ def unreadable(error: OSError, where: str | Path) -> ModelMissing:
         where: the file or folder, unless the error names one.
     """
     place = str(error.filename or where)
-    cause, remedy = why(error.errno, place, "paths.models")
+    cause, remedy = explain_errno(error.errno, place, "paths.models")
     return ModelMissing(f"weights cannot be read: {error.strerror or error}", where=place, cause=cause, remedy=remedy)
 
 

@@ -19,7 +19,7 @@ import pytest
 import soundfile
 from pydantic import ValidationError
 
-from pipeline import audio, cli, programs
+from pipeline import audio, cli, processes
 from pipeline.anonymisers.command import Anonymiser, CommandSettings
 from pipeline.contracts import Utterance
 from pipeline.errors import StageFailed
@@ -336,9 +336,9 @@ def test_temporary_files_that_find_no_room_are_said_with_the_variable_that_moves
 
 def test_once_all_programs_were_ended_none_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A thread that sees its program end goes on with the next recording, in a process that is about to end."""
-    monkeypatch.setattr(programs, "_ended", threading.Event())
-    assert programs.run(["true"], 60.0)[0] == 0
-    programs.end()
+    monkeypatch.setattr(processes, "_ended", threading.Event())
+    assert processes.run_program(["true"], 60.0)[0] == 0
+    processes.end_programs()
     with pytest.raises(OSError, match="canceled"):
-        programs.run(["touch", str(tmp_path / "started")], 60.0)
+        processes.run_program(["touch", str(tmp_path / "started")], 60.0)
     assert not (tmp_path / "started").exists()

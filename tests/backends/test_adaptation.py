@@ -28,6 +28,31 @@ def people(speakers: int, each: int, seed: int, spread: float = 1.0) -> tuple[np
     return rows.astype(np.float32), [f"s{number:02d}" for number in range(speakers) for _ in range(each)]
 
 
+def learn(
+    settings: Any, vectors: np.ndarray, speakers: list[str], folder: Path, **more: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The back end after training into a folder, and its record."""
+    folder.mkdir(exist_ok=True)
+    backend = {"cosine": cosine, "wccn": wccn}[settings.name].Backend
+    record = backend.fit(settings, vectors, speakers, folder, **{"within_session": False, **more})
+    assert json.loads(json.dumps(record)) == record
+    return backend(settings, folder), record
+
+
+def score(backend: Any, enrolled: np.ndarray, model: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    return np.asarray(backend.score(backend.enrol(enrolled, model, int(model.max()) + 1), tried))
+
+
+def scattered(rows: np.ndarray, groups: list[Any]) -> np.ndarray:
+    """Sum of the squared deviations from the means of groups, one row after the other."""
+    total = np.zeros((rows.shape[1],) * 2)
+    for name in set(groups):
+        own = [row for row, of in zip(rows, groups) if of == name]
+        for row in own:
+            total += np.outer(row - sum(own) / len(own), row - sum(own) / len(own))
+    return total
+
+
 def dot(one: Any, other: Any) -> float:
     return math.fsum(float(a) * float(b) for a, b in zip(one, other, strict=True))
 
@@ -95,18 +120,15 @@ def test_cosine_with_a_centre_and_a_cohort(centre: bool, top: int | None, normal
     )
     assert cosine.Backend.is_fitted(settings) is (centre or top is not None)
     if cosine.Backend.is_fitted(settings):
-        record = cosine.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
-        assert json.loads(json.dumps(record)) == record
+        backend, record = learn(settings, vectors, speakers, tmp_path)
         assert ("centred" in record["summary"], "cohort of 12" in record["summary"]) == (centre, top is not None)
-        backend = cosine.Backend(settings, tmp_path)
     else:
         backend = cosine.Backend(settings)
     rows = vectors.astype(float)
     middle = rows.mean(0) if centre else np.zeros(D)
     enrolled, model, tried = enrolment()
-    found = backend.score(backend.enrol(enrolled, model, 4), tried)
     reference = expected(lambda row: row - middle, rows, speakers, enrolled, model, tried, normalise, top)
-    assert found == pytest.approx(reference, rel=1e-10, abs=1e-10)
+    assert score(backend, enrolled, model, tried) == pytest.approx(reference, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("top", [None, 4])
@@ -114,46 +136,34 @@ def test_cosine_with_a_centre_and_a_cohort(centre: bool, top: int | None, normal
 def test_wccn(shrinkage: float, top: int | None, tmp_path: Path) -> None:
     vectors, speakers = people(14, 4, 2)
     settings = wccn.WccnSettings(shrinkage=shrinkage, as_norm=AsNorm(top=top) if top else None)
-    record = wccn.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    backend, record = learn(settings, vectors, speakers, tmp_path)
     assert record["shrinkage"] == {"used": shrinkage, "chosen": False, "reason": "", "candidates": []}
     rows = vectors.astype(float)
     middle = sum(rows) / len(rows)
-    scatter = np.zeros((D, D))
-    for name in set(speakers):
-        own = [row for row, of in zip(rows, speakers) if of == name]
-        for row in own:
-            rest = row - sum(own) / len(own)
-            scatter += np.outer(rest, rest)
-    covariance = scatter / (len(rows) - 14)
+    covariance = scattered(rows, speakers) / (len(rows) - 14)
     covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / D * np.eye(D)
     values, axes = np.linalg.eigh(np.linalg.inv(covariance))
     root = axes @ np.diag(np.sqrt(values)) @ axes.T  # another root than Cholesky's: cosines do not know the difference
     enrolled, model, tried = enrolment()
-    backend = wccn.Backend(settings, tmp_path)
-    found = backend.score(backend.enrol(enrolled, model, 4), tried)
     reference = expected(lambda row: root @ (row - middle), rows, speakers, enrolled, model, tried, True, top)
-    assert found == pytest.approx(reference, abs=1e-9)
+    assert score(backend, enrolled, model, tried) == pytest.approx(reference, abs=1e-9)
 
 
 def test_its_shrinkage_is_the_largest_within_a_standard_error_of_the_lowest_held_out_eer(tmp_path: Path) -> None:
     vectors, speakers = people(60, 4, 3, 0.8)
-    record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=True)
-    assert json.loads(json.dumps(record)) == record
+    _, record = learn(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=True)
     held = hold_out_speakers(speakers)
     rows, found = vectors.astype(float), []
     other = np.array([name not in held for name in speakers])
     for shrinkage in wccn.SHRINKAGES:
-        folder = tmp_path / f"{shrinkage}"
-        folder.mkdir()
         settings = wccn.WccnSettings(as_norm=None, shrinkage=shrinkage)
-        wccn.Backend.fit(settings, vectors[other], np.array(speakers)[other].tolist(), folder, within_session=True)
-        backend = wccn.Backend(settings, folder)
+        backend, _ = learn(settings, vectors[other], np.array(speakers)[other].tolist(), tmp_path / f"{shrinkage}")
         target, nontarget = [], []
         places = [place for place, name in enumerate(speakers) if name in held]
         for one in places:
             for two in [place for place in places if place > one]:
-                score = backend.score(backend.enrol(rows[[one]], np.array([0]), 1), rows[[two]])[0, 0]
-                (target if speakers[one] == speakers[two] else nontarget).append(score)
+                ratio = score(backend, rows[[one]], np.array([0]), rows[[two]])[0, 0]
+                (target if speakers[one] == speakers[two] else nontarget).append(ratio)
         found.append((metrics.eer(target, nontarget), metrics.cllr_min(target, nontarget), -shrinkage))
     candidates = record["shrinkage"]["candidates"]
     assert [(one["eer"], one["cllr_min"]) for one in candidates] == [pytest.approx(one[:2]) for one in found]
@@ -169,20 +179,20 @@ def test_its_shrinkage_is_the_largest_within_a_standard_error_of_the_lowest_held
 
 def test_equal_rates_go_to_the_larger_shrinkage(tmp_path: Path) -> None:
     vectors, speakers = people(40, 4, 4, 1e-3)
-    record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=False)
+    _, record = learn(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path)
     assert {(one["eer"], one["cllr_min"]) for one in record["shrinkage"]["candidates"]} == {(0.0, 0.0)}
     assert record["shrinkage"]["used"] == max(wccn.SHRINKAGES)
 
 
 def test_wccn_and_as_norm_find_speakers_where_the_cosine_does_not(tmp_path: Path) -> None:
     vectors, speakers = people(80, 4, 5, 0.7)
-    wccn.Backend.fit(wccn.WccnSettings(), vectors, speakers, tmp_path, within_session=False)
+    trained, _ = learn(wccn.WccnSettings(), vectors, speakers, tmp_path)
     tried, names = people(40, 4, 6, 0.7)
     same = np.array(names)[:, None] == np.array(names)
     upper = np.triu(np.ones_like(same), 1)
     rates = []
-    for backend in (cosine.Backend(cosine.CosineSettings()), wccn.Backend(wccn.WccnSettings(), tmp_path)):
-        found = backend.score(backend.enrol(tried, np.arange(160), 160), tried)
+    for backend in (cosine.Backend(cosine.CosineSettings()), trained):
+        found = score(backend, tried, np.arange(160), tried)
         rates.append(metrics.eer(found[same & upper], found[~same & upper]))
     assert rates[1] < 0.75 * rates[0]
 
@@ -191,9 +201,7 @@ def test_a_shrinkage_that_held_out_speakers_cannot_tell_is_said(tmp_path: Path) 
     vectors, speakers = people(12, 2, 7)
     held = hold_out_speakers(speakers)
     kept = [row for row, name in enumerate(speakers) if row % 2 == 0 or name not in held]
-    record = wccn.Backend.fit(
-        wccn.WccnSettings(as_norm=None), vectors[kept], [speakers[row] for row in kept], tmp_path, within_session=False
-    )
+    _, record = learn(wccn.WccnSettings(as_norm=None), vectors[kept], [speakers[row] for row in kept], tmp_path)
     assert record["shrinkage"]["used"] == wccn.UNCHOSEN and not record["shrinkage"]["chosen"]
     assert "not chosen: no held-out speaker has several vectors" in record["summary"]
 
@@ -235,16 +243,6 @@ def test_a_cohort_of_one_vector_is_refused() -> None:
         )
 
 
-def scattered(rows: np.ndarray, groups: list[Any]) -> np.ndarray:
-    """Sum of the squared deviations from the means of groups, one row after the other."""
-    total = np.zeros((rows.shape[1],) * 2)
-    for name in set(groups):
-        own = [row for row, of in zip(rows, groups) if of == name]
-        for row in own:
-            total += np.outer(row - sum(own) / len(own), row - sum(own) / len(own))
-    return total
-
-
 @pytest.mark.parametrize("top", [None, 4])
 @pytest.mark.parametrize("draws", [1, 2])
 @pytest.mark.parametrize("centre", ["training", "enrolment"])
@@ -252,7 +250,7 @@ def test_wccn_adapts_to_the_enrolment(centre: Any, draws: int, top: int | None, 
     """Draws join the covariance as classes of their own; the centre is that of all enrolment vectors, and the cohort keeps its own."""
     vectors, speakers = people(14, 4, 2)
     settings = wccn.WccnSettings(shrinkage=0.2, as_norm=AsNorm(top=top) if top else None, centre=centre)
-    wccn.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    backend, _ = learn(settings, vectors, speakers, tmp_path)
     rows = vectors.astype(float)
     enrolled, model, tried = enrolment()
     # Speech under attack lies elsewhere, and its models spread otherwise than the training speakers do.
@@ -283,11 +281,9 @@ def test_wccn_adapts_to_the_enrolment(centre: Any, draws: int, top: int | None, 
         expected = [[as_norm_of(score, sides[0][m], sides[1][t], top) for t, score in enumerate(row)]
                     for m, row in enumerate(expected)]  # fmt: skip
 
-    backend = wccn.Backend(settings, tmp_path)
-    adapted = backend.adapt(enrolled, model, draws)
-    found = adapted.score(adapted.enrol(enrolled, model, 4), tried)
+    found = score(backend.adapt(enrolled, model, draws), enrolled, model, tried)
     assert found == pytest.approx(np.array(expected), abs=1e-9)
-    still = backend.score(backend.enrol(enrolled, model, 4), tried)
+    still = score(backend, enrolled, model, tried)
     assert (found == still).all() == (centre == "training" and draws == 1), "the back end itself stays as it was"
 
 
@@ -296,13 +292,11 @@ def test_centring_on_the_enrolment_undoes_a_shift_of_the_speech_under_attack(tmp
     enrolled, model, tried = enrolment()
     found = {}
     for centre in ("training", "enrolment"):
-        folder = tmp_path / centre
-        folder.mkdir()
         settings = wccn.WccnSettings(shrinkage=0.2, as_norm=None, centre=centre)
-        wccn.Backend.fit(settings, vectors, speakers, folder, within_session=False)
+        backend, _ = learn(settings, vectors, speakers, tmp_path / centre)
         for shift in (0.0, 5.0):
-            backend = wccn.Backend(settings, folder).adapt(enrolled + shift, model, 1)
-            found[centre, shift] = backend.score(backend.enrol(enrolled + shift, model, 4), tried + shift)
+            adapted = backend.adapt(enrolled + shift, model, 1)
+            found[centre, shift] = score(adapted, enrolled + shift, model, tried + shift)
     assert found["enrolment", 5.0] == pytest.approx(found["enrolment", 0.0], abs=1e-10)
     assert np.abs(found["training", 5.0] - found["training", 0.0]).max() > 0.1
 

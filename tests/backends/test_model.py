@@ -13,8 +13,8 @@ from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
+from pipeline.backends.plda import estimation
 from pipeline.backends.plda import model as plda
-from pipeline.backends.plda import training
 from pipeline.backends.plda.model import Plda
 from pipeline.errors import DataError
 
@@ -59,7 +59,7 @@ def joint_density(vectors: np.ndarray, mean: np.ndarray, within: np.ndarray, bet
 
 def by_the_book(mean: np.ndarray, within: np.ndarray, between: np.ndarray) -> Plda:
     """A model with these parameters, and no LDA."""
-    transform, _, psi = training.diagonalised(within, between)
+    transform, _, psi = estimation.diagonalised(within, between)
     none = np.zeros(len(mean))
     return Plda(none, np.eye(len(mean)), none, mean, transform, psi)
 
@@ -110,7 +110,7 @@ def test_the_ratio_is_the_closed_form_in_many_dimensions() -> None:
 def test_one_against_one_is_symmetric() -> None:
     vectors, speaker = drawn(np.full(30, 4), 8)
     for chain in (CHAIN, BY_THE_BOOK):
-        model, _ = training.train(vectors, labels(speaker), **chain)
+        model, _ = estimation.train(vectors, labels(speaker), **chain)
         found = scores(model, vectors, np.arange(len(vectors)), vectors, chain["length_normalise"])
         assert np.abs(found - found.T).max() < 1e-10
 
@@ -118,7 +118,7 @@ def test_one_against_one_is_symmetric() -> None:
 def test_parameters_of_a_known_model_are_recovered() -> None:
     counts = np.random.default_rng(0).integers(1, 12, size=6000)
     vectors, speaker = drawn(counts, 9)
-    found = training.two_covariance(training.statistics(vectors, speaker, len(counts)), 10)
+    found = estimation.two_covariance(estimation.statistics(vectors, speaker, len(counts)), 10)
     assert far(found.within, WITHIN) < 0.02
     assert far(found.between, BETWEEN) < 0.05
     assert np.abs(found.mean - MEAN).max() < 0.06
@@ -127,7 +127,7 @@ def test_parameters_of_a_known_model_are_recovered() -> None:
 def test_a_trained_chain_gives_the_ratios_of_the_true_model() -> None:
     """LDA to all dimensions is an invertible map, which leaves a ratio as it is."""
     vectors, speaker = drawn(np.full(6000, 6), 10)
-    model, facts = training.train(vectors, labels(speaker), **BY_THE_BOOK)
+    model, facts = estimation.train(vectors, labels(speaker), **BY_THE_BOOK)
     enrolment, of_model = drawn(np.full(50, 3), 11)
     trials, _ = drawn(np.ones(60, dtype=int), 12)
     found = scores(model, enrolment, of_model, trials, False)
@@ -139,8 +139,8 @@ def test_a_trained_chain_gives_the_ratios_of_the_true_model() -> None:
 def test_the_log_likelihood_is_that_of_joint_densities_and_never_falls() -> None:
     counts = np.array([1, 5, 2, 2, 9, 3, 1, 4, 4, 2, 6, 3])
     vectors, speaker = drawn(counts, 13)
-    data = training.statistics(vectors, speaker, len(counts))
-    found = training.two_covariance(data, 40)
+    data = estimation.statistics(vectors, speaker, len(counts))
+    found = estimation.two_covariance(data, 40)
     parts = (found.mean, found.within, found.between)
     total = sum(joint_density(vectors[speaker == number], *parts) for number in range(len(counts)))
     assert found.log_likelihood[-1] == pytest.approx(total / len(vectors), abs=1e-10)
@@ -152,15 +152,15 @@ def test_the_log_likelihood_is_that_of_joint_densities_and_never_falls() -> None
 def test_with_a_prior_its_objective_never_falls_and_the_covariance_is_drawn_to_it() -> None:
     counts = np.full(40, 3)
     vectors, speaker = drawn(counts, 14)
-    data, towards = training.statistics(vectors, speaker, len(counts)), covariance(15)
+    data, towards = estimation.statistics(vectors, speaker, len(counts)), covariance(15)
     before = np.inf
     for share in (0.1, 0.5, 0.9):
-        found = training.two_covariance(data, 60, share, towards)
+        found = estimation.two_covariance(data, 60, share, towards)
         assert np.diff(found.objective).min() > -1e-12
         # The maximum: no step of EM moves it, and neither does a small step aside raise it.
         n, k, pseudo = len(vectors), DIMENSION, len(vectors) * share / (1 - share)
 
-        def objective(within: np.ndarray, found: training.TwoCovariance = found, pseudo: float = pseudo) -> float:
+        def objective(within: np.ndarray, found: estimation.TwoCovariance = found, pseudo: float = pseudo) -> float:
             parts = (found.mean, within, found.between)
             likelihood = sum(joint_density(vectors[speaker == number], *parts) for number in range(len(counts)))
             inverse_wishart = np.linalg.slogdet(within)[1] + np.trace(np.linalg.solve(within, towards))
@@ -189,7 +189,7 @@ def test_speechbrain_finds_the_same_model_and_the_same_ratios() -> None:
 
     theirs = PLDA(rank_f=DIMENSION, nb_iter=100)
     theirs.plda(held(labels(speaker), vectors, "piece "))
-    ours = training.two_covariance(training.statistics(vectors, speaker, len(counts)), 100)
+    ours = estimation.two_covariance(estimation.statistics(vectors, speaker, len(counts)), 100)
     assert far(ours.within, theirs.Sigma) < 1e-6
     assert far(ours.between, theirs.F @ theirs.F.T) < 1e-6
     assert np.abs(ours.mean).max() < 1e-12
@@ -209,7 +209,7 @@ def test_lda_spans_the_space_that_scikit_learn_finds() -> None:
     counts = np.random.default_rng(1).integers(2, 20, size=9)
     vectors, speaker = drawn(counts, 17, np.zeros(12), covariance(18, 12), 3 * covariance(19, 12))
     for asked, used in ((3, 3), (200, 8)):
-        model, facts = training.train(vectors, labels(speaker), **(BY_THE_BOOK | {"lda": asked}))
+        model, facts = estimation.train(vectors, labels(speaker), **(BY_THE_BOOK | {"lda": asked}))
         assert facts["lda"] == {"asked": asked, "used": used, "dimension": 12}
         reference = LinearDiscriminantAnalysis(solver="eigen").fit(vectors, speaker)
         angles = scipy.linalg.subspace_angles(model.lda.T, reference.scalings_[:, :used])
@@ -219,7 +219,7 @@ def test_lda_spans_the_space_that_scikit_learn_finds() -> None:
 
 def test_vectors_are_of_one_length_before_the_plda_and_of_the_expected_one_in_it() -> None:
     vectors, speaker = drawn(np.full(40, 5), 20, np.zeros(8), covariance(21, 8), covariance(22, 8))
-    model, _ = training.train(vectors, labels(speaker), **(CHAIN | {"lda": 4}))
+    model, _ = estimation.train(vectors, labels(speaker), **(CHAIN | {"lda": 4}))
     counts = np.random.default_rng(0).integers(1, 9, size=len(vectors))
     found = model.map_vectors(vectors, counts, length_normalise=True)
     for vector, count, mapped in zip(vectors, counts, found, strict=True):
@@ -237,16 +237,16 @@ def test_the_order_of_vectors_and_a_rotation_of_the_space_do_not_matter() -> Non
     trials, _ = drawn(np.ones(10, dtype=int), 26, np.ones(20), covariance(24, 20), covariance(25, 20))
     enrolment, of_model = trials[:6], np.array([0, 0, 0, 1, 2, 2])
     names = np.array(labels(speaker))
-    model, facts = training.train(vectors, list(names), **CHAIN)
+    model, facts = estimation.train(vectors, list(names), **CHAIN)
     expected = scores(model, enrolment, of_model, trials, True)
 
     order = np.random.default_rng(2).permutation(len(vectors))
-    shuffled, other = training.train(vectors[order], list(names[order]), **CHAIN)
+    shuffled, other = estimation.train(vectors[order], list(names[order]), **CHAIN)
     assert np.abs(scores(shuffled, enrolment, of_model, trials, True) - expected).max() < 1e-9
     assert other["objective"] == pytest.approx(facts["objective"], abs=1e-11)
 
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(20, 20)))[0]
-    turned, other = training.train(vectors @ turn, list(names), **CHAIN)
+    turned, other = estimation.train(vectors @ turn, list(names), **CHAIN)
     assert np.abs(scores(turned, enrolment @ turn, of_model, trials @ turn, True) - expected).max() < 1e-9
     assert other["regularisation"]["share"] == pytest.approx(facts["regularisation"]["share"])
 
@@ -256,7 +256,7 @@ def test_numbers_do_not_depend_on_the_threads_of_the_blas() -> None:
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            model, facts = training.train(vectors, labels(speaker), **CHAIN)
+            model, facts = estimation.train(vectors, labels(speaker), **CHAIN)
             found.append((model, facts, scores(model, vectors, speaker, vectors, True)))
     (one, facts_one, scores_one), (two, facts_two, scores_two) = found
     assert facts_one == facts_two and (scores_one == scores_two).all()
@@ -264,10 +264,10 @@ def test_numbers_do_not_depend_on_the_threads_of_the_blas() -> None:
 
 
 def test_statistics_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "BLOCK", 7)
+    monkeypatch.setattr(estimation, "BLOCK", 7)
     vectors, speaker = drawn(np.array([3, 9, 1, 12]), 30)
     vectors = vectors.astype(np.float32)
-    found = training.statistics(vectors, speaker, 4)
+    found = estimation.statistics(vectors, speaker, 4)
     assert found.counts.tolist() == [3, 9, 1, 12] and found.freedom == 21
     scatter = np.zeros((DIMENSION, DIMENSION))
     for number in range(4):
@@ -282,8 +282,8 @@ def test_shrinkage_is_that_of_scikit_learn(n: int) -> None:
     """Which leaves out the terms in 2 / d: in 400 dimensions they move it by less than 0.5 %."""
     vectors = np.random.default_rng(n).normal(size=(n, 400)) * np.linspace(0.2, 3, 400)
     _, expected = oas(vectors, assume_centered=True)
-    assert training.shrinkage(vectors.T @ vectors / n, n) == pytest.approx(expected, rel=5e-3)
-    assert training.shrinkage(np.eye(4), 7) == 1.0
+    assert estimation.shrinkage(vectors.T @ vectors / n, n) == pytest.approx(expected, rel=5e-3)
+    assert estimation.shrinkage(np.eye(4), 7) == 1.0
 
 
 def test_regularisation_vanishes_as_the_data_grow_and_is_needed_where_they_are_few() -> None:
@@ -292,7 +292,7 @@ def test_regularisation_vanishes_as_the_data_grow_and_is_needed_where_they_are_f
     shares = []
     for speakers in (10, 100, 2000):
         vectors, speaker = drawn(np.full(speakers, 3), 33, *parts)
-        _, facts = training.train(vectors, labels(speaker), **CHAIN)
+        _, facts = estimation.train(vectors, labels(speaker), **CHAIN)
         shares.append(facts["regularisation"]["share"])
         assert facts["regularisation"]["near_singular"] is (speakers == 10)
         assert facts["regularisation"]["degrees_of_freedom"] == 2 * speakers
@@ -300,8 +300,8 @@ def test_regularisation_vanishes_as_the_data_grow_and_is_needed_where_they_are_f
 
     vectors, speaker = drawn(np.full(10, 3), 33, *parts)
     with pytest.raises(DataError, match=r"20 degrees of freedom .* for 30 dimensions"):
-        training.train(vectors, labels(speaker), **(CHAIN | {"regularisation": 0.0}))
-    _, facts = training.train(vectors, labels(speaker), **(CHAIN | {"regularisation": 0.2}))
+        estimation.train(vectors, labels(speaker), **(CHAIN | {"regularisation": 0.0}))
+    _, facts = estimation.train(vectors, labels(speaker), **(CHAIN | {"regularisation": 0.2}))
     assert facts["regularisation"]["share"] == 0.2 and not facts["regularisation"]["found"]
 
 
@@ -309,7 +309,7 @@ def test_dimensions_that_are_always_zero_do_no_harm() -> None:
     """As behind a ReLU. The spherical part gives them a variance, and LDA leaves them out."""
     vectors, speaker = drawn(np.full(50, 6), 34)
     padded = np.hstack([vectors, np.zeros((len(vectors), 3))]).astype(np.float32)
-    model, facts = training.train(padded, labels(speaker), **(CHAIN | {"lda": DIMENSION}))
+    model, facts = estimation.train(padded, labels(speaker), **(CHAIN | {"lda": DIMENSION}))
     assert facts["regularisation"]["near_singular"]
     assert np.abs(model.lda[:, DIMENSION:]).max() < 1e-8
     assert np.isfinite(scores(model, padded, speaker, padded, True)).all()
@@ -332,15 +332,15 @@ def test_data_that_cannot_support_it_are_refused_with_the_reason() -> None:
     ]
     for rows, numbers, chain, reason in cases:
         with pytest.raises(DataError, match=reason):
-            training.train(rows, labels(numbers), **chain)
-    model, _ = training.train(vectors, labels(speaker), **CHAIN)
+            estimation.train(rows, labels(numbers), **chain)
+    model, _ = estimation.train(vectors, labels(speaker), **CHAIN)
     with pytest.raises(DataError, match="5-dimensional"):
         model.map_vectors(vectors[:, :4], 1, length_normalise=True)
 
 
 def test_two_speakers_are_enough_by_the_book() -> None:
     vectors, speaker = drawn(np.full(2, 20), 36)
-    model, facts = training.train(vectors, labels(speaker), **BY_THE_BOOK)
+    model, facts = estimation.train(vectors, labels(speaker), **BY_THE_BOOK)
     assert facts["lda"]["used"] == 1 and model.psi.shape == (1,)
     found = scores(model, vectors, speaker, vectors, False)
     assert found[0, speaker == 0].mean() > found[0, speaker == 1].mean()
@@ -348,7 +348,7 @@ def test_two_speakers_are_enough_by_the_book() -> None:
 
 def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     vectors, speaker = drawn(np.full(20, 4), 37)
-    model, _ = training.train(vectors, labels(speaker), **CHAIN)
+    model, _ = estimation.train(vectors, labels(speaker), **CHAIN)
     model.write(tmp_path)
     again = plda.read_model(tmp_path)
     for name in ("centre", "lda", "offset", "mean", "transform", "psi"):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from pipeline.backends.plda import estimation
 from pipeline.backends.plda import model as plda
-from pipeline.backends.plda import training
 from pipeline.metrics import eer
 from pipeline.protocol.held_out import hold_out_speakers, pair_held_out
 
@@ -32,8 +32,8 @@ def labels(speaker: np.ndarray) -> list[str]:
 
 
 def oracle(vectors: np.ndarray, speaker: np.ndarray) -> float:
-    data = training.statistics(vectors, speaker, int(speaker.max()) + 1)
-    return min(training.shrinkage(data.within / data.freedom, data.freedom), 0.99)
+    data = estimation.statistics(vectors, speaker, int(speaker.max()) + 1)
+    return min(estimation.shrinkage(data.within / data.freedom, data.freedom), 0.99)
 
 
 def rates(
@@ -44,7 +44,7 @@ def rates(
     first, second = np.triu_indices(len(tried), 1)
     same = who[first] == who[second]
     for share in shares:
-        model, _ = training.train(vectors, labels(speaker), **CHAIN, regularisation=share)
+        model, _ = estimation.train(vectors, labels(speaker), **CHAIN, regularisation=share)
         rows = model.map_vectors(tried, 1, length_normalise=True)
         scores = plda.llr(model.psi, rows, np.ones(len(rows), dtype=int), rows)[first, second]
         found.append(eer(scores[same], scores[~same]))
@@ -78,7 +78,7 @@ def test_the_likelihood_is_that_of_densities_about_the_means() -> None:
     vectors, speaker = drawn(40, 2, values, 1.0, 5)
     names = sorted(set(labels(speaker)))
     number = {name: place for place, name in enumerate(names)}
-    _, facts = training.train(vectors, labels(speaker), **CHAIN, regularisation=None)
+    _, facts = estimation.train(vectors, labels(speaker), **CHAIN, regularisation=None)
     drawn_to = facts["regularisation"]
     assert json.loads(json.dumps(facts)) == facts
     held = hold_out_speakers(names)
@@ -94,7 +94,7 @@ def test_the_likelihood_is_that_of_densities_about_the_means() -> None:
         expected = multivariate_normal(np.zeros(4), whole).logpdf(differences[own]).mean()
         assert one["log_likelihood"] == pytest.approx(expected, abs=1e-9)
     shares = [one["share"] for one in drawn_to["candidates"]]
-    assert shares == sorted({*training.SHARES, drawn_to["oracle"]})
+    assert shares == sorted({*estimation.SHARES, drawn_to["oracle"]})
     assert drawn_to["oracle"] == pytest.approx(oracle(vectors, speaker))
     likeliest = max(drawn_to["candidates"], key=lambda one: one["log_likelihood"])
     # Eight speakers are too few for error rates to say anything.
@@ -105,14 +105,14 @@ def test_a_share_that_costs_error_rate_is_not_taken(monkeypatch: pytest.MonkeyPa
     """Whatever the likelihood says: here it is turned round, so that the largest share is likeliest."""
     values = np.logspace(0, -6, 60)
     vectors, speaker = drawn(150, 4, values, 0.5, 6)
-    likelihoods = training._compare_likelihoods
+    likelihoods = estimation._compare_likelihoods
 
     def reversed_(*given: Any) -> list[dict[str, Any]]:
         tried = likelihoods(*given)
         return [{**one, "log_likelihood": one["share"]} for one in tried if one["share"] <= 0.1]
 
-    monkeypatch.setattr(training, "_compare_likelihoods", reversed_)
-    _, facts = training.train(vectors, labels(speaker), **CHAIN, regularisation=None)
+    monkeypatch.setattr(estimation, "_compare_likelihoods", reversed_)
+    _, facts = estimation.train(vectors, labels(speaker), **CHAIN, regularisation=None)
     found = facts["regularisation"]
     rate = {one["share"]: one["eer"] for one in found["candidates"]}
     assert found["rule"] == "held-out EER" and found["share"] < 0.01
@@ -122,7 +122,7 @@ def test_a_share_that_costs_error_rate_is_not_taken(monkeypatch: pytest.MonkeyPa
 def test_too_few_speakers_are_left_to_the_oracle_approximating_rule_and_it_is_said() -> None:
     values = np.logspace(0, -1, 6)
     vectors, speaker = drawn(9, 5, values, 1.0, 7)
-    _, facts = training.train(vectors, labels(speaker), **CHAIN, regularisation=None)
+    _, facts = estimation.train(vectors, labels(speaker), **CHAIN, regularisation=None)
     found = facts["regularisation"]
     assert found["share"] == pytest.approx(oracle(vectors, speaker)) and found["rule"] == "oracle approximating"
     assert found["reason"] == "9 training speakers, and it takes 10 to choose by"
@@ -132,7 +132,7 @@ def test_too_few_speakers_are_left_to_the_oracle_approximating_rule_and_it_is_sa
     inside = np.array([name in held for name in labels(speaker)])
     once = np.arange(len(speaker)) % 2 == 0
     for kept, reason in ((once | ~inside, "no held-out speaker has several"), (once | inside, "do not suffice")):
-        _, facts = training.train(vectors[kept], labels(speaker[kept]), **CHAIN, regularisation=None)
+        _, facts = estimation.train(vectors[kept], labels(speaker[kept]), **CHAIN, regularisation=None)
         assert facts["regularisation"]["rule"] == "oracle approximating"
         assert reason in facts["regularisation"]["reason"]
 
@@ -145,7 +145,7 @@ def test_the_errors_of_a_speaker_are_those_of_loops() -> None:
     )
     speaker = who[compared.rows]
     scores = random.normal(size=len(compared.first)) + compared.target
-    found = training.error_by_speaker(scores, compared, speaker)
+    found = estimation.error_by_speaker(scores, compared, speaker)
 
     def far(threshold: float) -> float:
         missed = np.mean([score < threshold for score, same in zip(scores, compared.target) if same])

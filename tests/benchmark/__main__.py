@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from pipeline import caches
+from pipeline import host
 from tests.benchmark import (
     audio,
     chaos,
@@ -63,7 +63,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    caches.use(caches.default())
+    host.use_cache_folder(host.find_cache_folder())
     missed = 0
     for name in names or BENCHMARKS:
         where, begin = harness.machine(), time.perf_counter()

@@ -21,7 +21,7 @@ from pipeline.engine.rates import Rates
 from pipeline.engine.store import Store
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.planned import planned
-from pipeline.garbage import seldom_collected
+from pipeline.host import collect_seldom
 from pipeline.protocol import trials
 from pipeline.seeds import digest
 from pipeline.stages.keys import SpeechKey
@@ -122,7 +122,7 @@ def many() -> tuple[int, float]:
                  "extractor=[campplus,ecapa,f0]", "extractor.ecapa.source=/weights", *run_here, *theirs]  # fmt: skip
         evaluation, data = compose.compose(given)[0], _prepared()
         begin = time.process_time()
-        with seldom_collected():
+        with collect_seldom():
             graph = assemble_graph(evaluation, data, Machine("cpu", 1))
             found = planned(graph.tasks, Outcome(Store(evaluation.paths.store)), Rates.read(Path(empty), "cpu"), 1)
         return len(found.tasks), time.process_time() - begin

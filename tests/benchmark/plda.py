@@ -23,9 +23,9 @@ def _drawn(speakers: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _trained(vectors: np.ndarray, speaker: np.ndarray) -> Any:
-    from pipeline.backends.plda import training
+    from pipeline.backends.plda import estimation
 
-    return training.train(
+    return estimation.train(
         vectors, [str(number) for number in speaker], lda=LDA, iterations=10, regularisation=None, length_normalise=True
     )[0]
 

@@ -53,7 +53,7 @@ def scheduling() -> list[Row]:
 
 def _extraction(folder: Path) -> list[Task]:
     """Tasks as a run has them, over parts of the files of equal size."""
-    from pipeline.engine.task import Given, Output, Resources, Task
+    from pipeline.engine.task import Output, Resources, Task, Value
     from pipeline.protocol.cuts import Whole
     from pipeline.seeds import digest
     from pipeline.stages.features import compute
@@ -75,7 +75,7 @@ def _extraction(folder: Path) -> list[Task]:
             "extract",
             f"extract {number + 1}/{PARTS}",
             functools.partial(compute.run, specs, Whole(), "cpu", 1),
-            inputs={"audio": Given(digest(list(part["sha256"])), part)},
+            inputs={"audio": Value(digest(list(part["sha256"])), part)},
             outputs={name: Output({"name": name}) for name in specs},
             resources=Resources(float((part["samples"] / part["sample_rate"]).sum())),
         )

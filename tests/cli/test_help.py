@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from pipeline import cli
-from pipeline.assets import assets
 from pipeline.cli import help as verb
 from pipeline.contracts import ComponentSettings
+from pipeline.files import find_assets
 from pipeline.registry import component, names, ours
 
 COMPONENTS = [f"{group}.{name}" for group, kind in verb.KINDS.items() for name in sorted(ours(kind))]
@@ -33,7 +33,7 @@ def test_everything_is_listed() -> None:
     for group, kind in verb.KINDS.items():
         assert all(f"  {group}.{name}" in text for name in names(kind))
         assert all(f" {option.name}" in text for option in verb.list_options(group))
-    top = yaml.safe_load((assets("conf") / "config.yaml").read_text())
+    top = yaml.safe_load((find_assets("conf") / "config.yaml").read_text())
     assert {*top} - {*verb.PARTS, *verb.list_flags()} == {"defaults", "config_version"}
 
 

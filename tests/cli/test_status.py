@@ -25,7 +25,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task, Work
 from pipeline.errors import DataError, PipelineError
 from pipeline.evaluation.run_folder import RunFolder
-from pipeline.processes import Owner, mine
+from pipeline.processes import Owner, this_process
 from pipeline.tables import status as run_status
 from tests.toy import HANGS
 
@@ -330,7 +330,7 @@ def test_a_run_of_another_process_is_seen_and_so_is_its_death(command: Command, 
 
 @pytest.mark.parametrize(
     ("host", "quiet", "state"),
-    [(mine().host, 300.0, "killed"), (mine().host, 0.0, "running"), ("another", 300.0, "running")],
+    [(this_process().host, 300.0, "killed"), (this_process().host, 0.0, "running"), ("another", 300.0, "running")],
     ids=["this machine", "another machine of its name", "another machine"],
 )
 def test_a_run_from_before_the_machine_was_restarted_was_killed(

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from pipeline import cli
-from pipeline.engine import collect, inventory
+from pipeline.engine import cleaning, inventory
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.sound import RECORD, signed
-from pipeline.engine.store import Store
-from pipeline.engine.task import Given, Task, Work
-from pipeline.engine.used import Used
+from pipeline.engine.store import RECORD, Store, sign_record
+from pipeline.engine.task import Task, Value, Work
+from pipeline.engine.usage import UsageRecorder
 from pipeline.evaluation.run_folder import RunFolder
 from pipeline.seeds import digest
 from tests.running import execute
@@ -40,7 +39,7 @@ def writes(work: Work) -> None:
 
 
 def task(text: str, stage: str = "extract", above: Task | None = None) -> Task:
-    inputs: dict[str, Any] = {"text": Given(digest(text), text)}
+    inputs: dict[str, Any] = {"text": Value(digest(text), text)}
     if above is not None:
         inputs["above"] = above.ref()
     return Task(stage, f"{stage} {text}", writes, settings={"size": 3, "deep": {"er": [1, 2]}}, inputs=inputs)
@@ -51,7 +50,7 @@ def a_run(root: Path, *tasks: Task, state: str = "done") -> Path:
     folder = RunFolder(root / "runs", "kaldi")
     folder.describe({}, ["recipe=kaldi", "system=[original]"])
     outcome = execute(tasks, Store(root / "store"))
-    used = Used(folder.path, outcome)
+    used = UsageRecorder(folder.path, outcome)
     for one in tasks:
         used.end(one, True)
     used.finish()
@@ -188,7 +187,7 @@ def test_a_record_that_does_not_say_its_sources_is_told_by_digests(
 ) -> None:
     record = _record(place(root, "score one") / RECORD)
     del record["check"], record["notes"]["sources"]
-    (place(root, "score one") / RECORD).write_text(signed(record))
+    (place(root, "score one") / RECORD).write_text(sign_record(record))
     assert re.search(rf"above +extract +{key(root, 'extract shared')[:12]} ", command("why", record["key"])[1])
 
 
@@ -307,7 +306,7 @@ def test_a_record_that_was_rewritten_and_signed_again_is_damage(
     record = _record(path)
     record.pop("check")
     change(record)
-    path.write_text(signed(record))
+    path.write_text(sign_record(record))
     status, out, _ = command("verify")
     assert status == 5 and problem in out and not path.exists()
 
@@ -355,7 +354,7 @@ def test_a_list_that_could_not_be_written_is_written_whole_later(
 ) -> None:
     tasks = [task(text) for text in "abc"]
     outcome = execute(tasks, Store(root / "store"))
-    used = Used(tmp_path, outcome)
+    used = UsageRecorder(tmp_path, outcome)
     used.end(tasks[0], True)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", _full)
@@ -466,9 +465,9 @@ def test_what_others_write_and_what_runs_share_is_not_touched(
 
 
 def test_two_that_clean_at_once_do_not_meet(root: Path, two: tuple[Path, Path]) -> None:
-    first, second = (collect.plan(root, [two[0]], 0) for _ in range(2))
-    assert collect.remove(first)[0] == 1
-    assert collect.remove(second)[0] == 0
+    first, second = (cleaning.plan_removal(root, [two[0]], 0) for _ in range(2))
+    assert cleaning.remove_artefacts(first)[0] == 1
+    assert cleaning.remove_artefacts(second)[0] == 0
 
 
 def test_a_read_only_store_is_one_plain_error(
@@ -495,6 +494,6 @@ def test_outcomes_are_what_lists_are_made_of(tmp_path: Path) -> None:
     execute([above], store)
     outcome = Outcome(store)
     assert outcome.recall(task("below", "score", above))
-    used = Used(tmp_path, outcome)
+    used = UsageRecorder(tmp_path, outcome)
     used.finish()
     assert used.path.read_text().splitlines()[1:] == [f"extract {key(tmp_path, 'extract above')}"]

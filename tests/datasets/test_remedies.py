@@ -14,7 +14,7 @@ from pipeline.datasets import importers, trial_checks
 from pipeline.datasets.scores.columns import SCORES, SPEAKERS, TRIALS, Unclear, detect_layout
 from pipeline.errors import DataError
 from pipeline.faults import VISIBLE, VISIBLE_IDS
-from pipeline.files import replacing
+from pipeline.files import write_replace_command
 
 from .conftest import Tiny
 
@@ -30,9 +30,9 @@ def test_a_file_that_is_replaced_is_kept_and_the_oldest_stays(tmp_path: Path) ->
     path = tmp_path / "it's a list"
     path.write_text("1\n")
     for number in (2, 3):
-        applied(replacing(path, f"echo {number} > {trial_checks.shlex.quote(f'{path}.new')}"))
+        applied(write_replace_command(path, f"echo {number} > {trial_checks.shlex.quote(f'{path}.new')}"))
         assert path.read_text() == f"{number}\n" and path.with_name(f"{path.name}.bak").read_text() == "1\n"
-    subprocess.run(["sh", "-c", replacing(path, "false")], check=False)
+    subprocess.run(["sh", "-c", write_replace_command(path, "false")], check=False)
     assert path.read_text() == "3\n", "what fails changes nothing"
 
 

@@ -154,11 +154,14 @@ def test_little_memory_cores_and_open_files_are_warnings(
     monkeypatch.setattr(host, "memory", lambda: 2_000_000_000)
     monkeypatch.setattr(verb.resource, "getrlimit", lambda _: (256, 4096))
     monkeypatch.setattr(verb, "SHARED", tmp_path / "none")
-    status, lines = doctor(*DEMO, f"runtime.threads={host.cores() + 1}")
+    status, lines = doctor(*DEMO, f"runtime.threads={host.count_allowed_cores() + 1}")
     assert status == 0 and lines[-1].endswith(" 4 warnings, 0 faults")
     assert only(lines, "warning machine a process may have 256")[1].startswith("ulimit -n 4096")
     assert "--shm-size" in only(lines, f"warning machine {tmp_path / 'none'} is not there")[1]
-    assert only(lines, f"warning machine {host.cores()} cores")[1] == f"runtime.threads={host.cores()}"
+    assert (
+        only(lines, f"warning machine {host.count_allowed_cores()} cores")[1]
+        == f"runtime.threads={host.count_allowed_cores()}"
+    )
 
 
 def test_a_folder_that_cannot_be_written_is_a_fault_and_another_one_mends_it(

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from pipeline import cli, evaluation
-from pipeline.engine.sound import signed as signed_record
 from pipeline.engine.store import Store
+from pipeline.engine.store import sign_record as signed_record
 from pipeline.errors import ConfigError, DataError
-from pipeline.files import Outside, inside, is_below
+from pipeline.files import Outside, is_below, resolve_inside
 from pipeline.seeds import digest
 from pipeline.tables import manifest, records
 from tests import toy
@@ -72,9 +72,9 @@ def test_a_name_in_a_manifest_is_of_a_file_below_its_folder(tmp_path: Path) -> N
     (folder / "within").symlink_to(folder / "a" / "secret")
     for name in AWAY:
         with pytest.raises(Outside):
-            inside(folder, name)
+            resolve_inside(folder, name)
     for name in ("a/secret", "within", "./a/secret", "not/there", "..a", "a..b/c"):
-        assert inside(folder, name) == folder / name
+        assert resolve_inside(folder, name) == folder / name
         assert is_below(name)
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import caches, cli
+from pipeline import cli, host
 from pipeline.tables import results
 from tests import toy
 from tests.namespaces import FULL, READ_ONLY, SMALL_MEMORY, within
 
-CACHES = dict.fromkeys((*caches.FOLDERS, "VOICE_PRIVACY_CACHE", "TMPDIR"), "")
+CACHES = dict.fromkeys((*host.FOLDERS, "VOICE_PRIVACY_CACHE", "TMPDIR"), "")
 """Variables that would say where something is kept, unset."""
 PIPELINE = (sys.executable, "-m", "pipeline")
 EXECUTORS = [
@@ -157,7 +157,7 @@ def test_all_but_root_and_cache_may_be_read_only(data: Path, training: Path, tmp
     exp.mkdir()
     cache.mkdir()
     given = [*large(data, training, exp), f"paths.cache={cache}"]
-    checked = ["bash", "-c", CHECKED, "bash", caches.__file__.rpartition("/")[0]]
+    checked = ["bash", "-c", CHECKED, "bash", host.__file__.rpartition("/")[0]]
     done = within(READ_ONLY, [exp, cache], [*checked, *PIPELINE, *given], **CACHES)
     assert done.returncode == 0, done.stderr
     made = values(exp)

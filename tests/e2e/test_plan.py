@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 import pipeline as vp
-from pipeline.engine import code, room
+from pipeline.engine import code, rates
 from pipeline.engine.rates import FILE
 from pipeline.errors import StageFailed
 from tests import toy
@@ -117,7 +117,7 @@ def fill(monkeypatch: pytest.MonkeyPatch, but: Path | None = None, free: int = 1
         is_spared = but is not None and Path(path).is_relative_to(but)
         return real(path) if is_spared else real(path)._replace(free=free)
 
-    monkeypatch.setattr(room.shutil, "disk_usage", usage)
+    monkeypatch.setattr(rates.shutil, "disk_usage", usage)
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.datasets import parallel
-from pipeline.engine import sound
-from pipeline.engine.sound import RECORD
+from pipeline.engine import store as storage
+from pipeline.engine.store import RECORD
 from pipeline.seeds import digest
 from pipeline.tables import checks, results
 from tests import toy
@@ -238,15 +238,15 @@ def test_what_cannot_be_read_is_an_error_and_stays_where_it_is(
     said: str,
 ) -> None:
     remove(store, "measure")
-    real = sound.file_digest
+    real = storage.file_digest
 
     def fails(path: Path) -> str:
         if "score" in path.parts:
             raise OSError(number, "no", str(path))
         return real(path)
 
-    monkeypatch.setattr(sound, "file_digest", fails)
-    monkeypatch.setattr(sound, "_hashed", {})
+    monkeypatch.setattr(storage, "file_digest", fails)
+    monkeypatch.setattr(storage, "_hashed", {})
     refused = again()
     if number == 2:  # a file that is gone is damage, and it is made again
         assert (refused.status, refused.damaged > 0) == (0, True)
@@ -273,14 +273,14 @@ def test_a_finished_run_reads_no_audio_again(
 def hashed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The stages whose artefacts are read from now on, as a new process reads them."""
     read: set[str] = set()
-    real = sound.file_digest
+    real = storage.file_digest
 
     def listed(path: Path) -> str:
         read.add(path.parts[path.parts.index("store") + 1])
         return real(path)
 
-    monkeypatch.setattr(sound, "file_digest", listed)
-    monkeypatch.setattr(sound, "_hashed", {})
+    monkeypatch.setattr(storage, "file_digest", listed)
+    monkeypatch.setattr(storage, "_hashed", {})
     return read
 
 

@@ -29,7 +29,7 @@ import pytest
 from pipeline import evaluation
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
-from pipeline.processes import mine
+from pipeline.processes import this_process
 from pipeline.tables import results
 from pipeline.tables import status as status_files
 from tests import toy
@@ -405,7 +405,7 @@ def test_a_disk_that_fills_is_one_plain_error_and_the_run_says_that_it_failed(
 FULL_AT = """
 import errno, os, sys
 from pathlib import Path
-from pipeline.engine import leftovers
+from pipeline.engine import claims
 from pipeline.engine.store import Store
 from pipeline.engine.task import Output, Task
 from pipeline.errors import StageFailed
@@ -451,7 +451,7 @@ while True:
         assert str(store.root) in error.where, error.where
     room, left = left, None
     names = [path.name for path in store.root.rglob("*")] if store.root.exists() else []
-    assert not [name for name in names if leftovers.WRITTEN in name], names
+    assert not [name for name in names if claims.WRITTEN in name], names
     if not failed:
         # The last write gives up a folder of checkpoints, of which there is none.
         assert room >= -1, "the disk was full, and nobody said so"
@@ -555,10 +555,10 @@ def test_a_clock_that_jumps_takes_nothing_away_and_no_time_is_negative(
     exp = tmp_path / "exp"
     (first,) = (exp / "runs").iterdir()
     shelf = next(exp.glob("store/score/*"))
-    elsewhere = replace(mine(), host="elsewhere").token()
+    elsewhere = replace(this_process(), host="elsewhere").token()
     # What a process on another machine writes now, and what another run here does.
     theirs = [shelf / f"{'a' * 64}.tmp-{elsewhere}-00000000", shelf / f"{'b' * 64}.{elsewhere}.scratch"]
-    theirs += [shelf / f"{'c' * 64}.tmp-{mine().token()}-00000000"]
+    theirs += [shelf / f"{'c' * 64}.tmp-{this_process().token()}-00000000"]
     # One that a training looks for lies on the shelf of its key.
     training = exp / "store" / "train" / "bb" / theirs[1].name
     theirs.append(training)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from pipeline import processes
-from pipeline.engine import leftovers, store, turns
+from pipeline.engine import claims, store
 from pipeline.processes import Owner
 
 CALLS = ("mkdir", "stat", "lstat", "scandir", "listdir", "rmdir", "unlink", "rename", "replace", "open", "utime")
@@ -73,13 +73,13 @@ class SlowFiles:
         self._queue: list[tuple[float, int, Process]] = []
         self._here: Process | None = None
         clock = SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.seconds)
-        monkeypatch.setattr(turns, "time", clock)
-        monkeypatch.setattr(turns, "_uniform", self.random.uniform)
-        real = processes.mine
-        for module in (leftovers, store, turns, processes):
-            monkeypatch.setattr(module, "mine", lambda: self._here.owner if self._here else real())
-        for module in (leftovers, turns):
-            monkeypatch.setattr(module, "now", self._now)
+        monkeypatch.setattr(claims, "time", clock)
+        monkeypatch.setattr(claims, "_uniform", self.random.uniform)
+        real = processes.this_process
+        for module in (claims, store, processes):
+            monkeypatch.setattr(module, "this_process", lambda: self._here.owner if self._here else real())
+        for module in (claims,):
+            monkeypatch.setattr(module, "read_clock", self._now)
         for name in CALLS:
             monkeypatch.setattr(os, name, self._slow(getattr(os, name), name))
 

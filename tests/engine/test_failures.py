@@ -71,9 +71,9 @@ def test_a_table_names_each_root_and_counts_what_stood_on_it(tmp_path: Path) -> 
 
 def test_logs_of_others_stand_in_the_table() -> None:
     one, other = failing(1, ValueError()), failing(2, ValueError())
-    failed = {task: failures.unexpected(task, ValueError("no")) for task in (one, other)}
+    failed = {task: failures.explain_exception(task, ValueError("no")) for task in (one, other)}
     with pytest.raises(StageFailed) as caught:
-        failures.raise_for(failed, {other: "/b/worker.log"})
+        failures.raise_failures(failed, {other: "/b/worker.log"})
     caught.value.listed_in = "/a/run.log"
     assert [line.split()[-1] for line in str(caught.value).splitlines()[-2:]] == ["/a/run.log", "/b/worker.log"]
 
@@ -96,7 +96,7 @@ def test_the_class_is_that_of_all_roots(
     roots = [failing(number, error) for number, error in enumerate(errors)]
     error = error_of([*roots, *([on(*roots, label="join")] if stood else [])], tmp_path)
     assert type(error) is expected
-    assert list(failures.roots(error.failed)) == roots
+    assert list(failures.select_roots(error.failed)) == roots
 
 
 def test_what_was_not_begun_is_told_from_what_could_not_be_run(tmp_path: Path) -> None:

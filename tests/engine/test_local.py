@@ -14,10 +14,10 @@ from typing import ClassVar
 import pytest
 
 from pipeline.engine import failures
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome, look_up_tasks
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Derived, Given, Output, Task, Work
+from pipeline.engine.task import Artefact, Derived, Output, Task, Value, Work
 from pipeline.errors import DataError, ModelMissing, PipelineError, StageFailed
 from pipeline.seeds import digest
 from tests.running import execute
@@ -43,10 +43,10 @@ class FirstPart:
 
     taken: ClassVar[list[str]] = []
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value:
         part = artefacts[0].path("value").read_text().split(",")[0]
         self.taken.append(part)
-        return Given(digest(part), part)
+        return Value(digest(part), part)
 
     def digest(self) -> str:
         return digest("first part")
@@ -189,7 +189,7 @@ def test_several_failures_have_the_status_that_all_have(
         execute([*bad, on_it, Task("leaf", "good", writes("fine"))], Store(tmp_path), Stop())
     assert type(caught.value) is kind
     assert list(caught.value.failed) == [*bad, on_it]
-    assert list(failures.roots(caught.value.failed)) == bad
+    assert list(failures.select_roots(caught.value.failed)) == bad
 
 
 def test_planned_keys_change_where_and_only_where_settings_reach() -> None:
@@ -221,9 +221,9 @@ def test_standing_tells_what_would_be_reused(tmp_path: Path) -> None:
     a = Task("leaf", "a", writes("one"))
     b = Task("join", "b", writes(read), inputs={"sources": (a.ref(),)})
     store = Store(tmp_path)
-    assert [reused for _, reused in standing([a, b], Outcome(store))] == [False, False]
+    assert [reused for _, reused in look_up_tasks([a, b], Outcome(store))] == [False, False]
     execute([a], store, Stop())
-    assert [reused for _, reused in standing([a, b], Outcome(store))] == [True, False]
+    assert [reused for _, reused in look_up_tasks([a, b], Outcome(store))] == [True, False]
 
 
 SLEEPER = """
@@ -244,7 +244,7 @@ def work(w):
     (w.folder() / "value").write_text("x")
 
 tasks = [Task("leaf", str(n), work, {"n": n}) for n in range(3)]
-with stops.listening() as stop:
+with stops.listen_for_signals() as stop:
     try:
         execute(tasks, Store(Path(sys.argv[1])), stop)
     except stops.Stopped as error:
@@ -313,7 +313,7 @@ def test_a_signal_after_the_last_look_keeps_finished_work(tmp_path: Path) -> Non
 
 
 def test_what_a_run_made_pickles(tmp_path: Path) -> None:
-    a = Task("leaf", "a", part_of, {"x": 1}, {"part": Given("digest", "one")})
+    a = Task("leaf", "a", part_of, {"x": 1}, {"part": Value("digest", "one")})
     b = Task("join", "b", part_of, inputs={"part": Derived((a.ref(),), FirstPart())})
     outcome = Outcome(Store(tmp_path))
     folder = outcome.store.begin("leaf", "0" * 64)

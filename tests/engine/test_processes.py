@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import pool, seats
+from pipeline.engine import pool
 from pipeline.engine import stop as stops
 from pipeline.engine.executors import local, processes
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.pool import Gpu
 from pipeline.engine.progress import Progress
-from pipeline.engine.seats import Gpu
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task
@@ -369,7 +369,7 @@ def test_where_no_worker_with_a_gpu_can_be_started_the_others_do_its_tasks(
         return real(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pool, "ProcessPoolExecutor", refuses)
-    monkeypatch.setattr(seats, "count_gpus", lambda: 2)
+    monkeypatch.setattr(pool, "count_gpus", lambda: 2)
     first = leaf("first", labour.says, "one")
     on_gpu = Task("join", "gpu", labour.joins, {}, {"sources": (first.ref(),)}, resources=Resources(1.0, True))
     told, outcome = Told(), Outcome(Store(tmp_path))
@@ -396,7 +396,7 @@ def test_where_no_worker_with_a_gpu_can_be_started_the_others_do_its_tasks(
 )
 def test_gpus(device: str, visible: str | None, count: int, expected: list[tuple[str, str | None]]) -> None:
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert seats.gpus(device, environment, lambda: count) == [Gpu(*one) for one in expected]
+    assert pool.list_gpus(device, environment, lambda: count) == [Gpu(*one) for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -415,12 +415,12 @@ def test_seats_and_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     there = [Gpu(f"cuda:{n}", str(n)) for n in range(found)]
-    made = seats.seats(asked, beside, there, cores)
+    made = pool.plan_places(asked, beside, there, cores)
     assert (sum(one.device for one in made), sum(not one.device for one in made)) == expected
     assert [one.number for one in made] == list(range(1, len(made) + 1))
     for place, one in enumerate(made):
         assert one.environment.get("CUDA_VISIBLE_DEVICES") == (str(place % found) if found else None)
-    monkeypatch.setattr(seats, "count_gpus", lambda: found)
+    monkeypatch.setattr(pool, "count_gpus", lambda: found)
     executor = processes.Executor(processes.Settings(workers=asked, beside=beside), "cuda" if found else "cpu")
     assert executor.threads(cores) == threads
 
@@ -428,7 +428,7 @@ def test_seats_and_threads(
 def test_tasks_for_a_gpu_have_one_each_and_the_rest_goes_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seats, "count_gpus", lambda: 2)
+    monkeypatch.setattr(pool, "count_gpus", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     meeting = [leaf(a, labour.meets, tmp_path, a, b, device=True) for a, b in (("a", "b"), ("b", "a"))]
     after = [leaf(f"gpu {one.label}", labour.of_this_process, device=True) for one in meeting]
@@ -446,7 +446,7 @@ def test_tasks_for_a_gpu_have_one_each_and_the_rest_goes_beside_them(
 def test_eight_gpus_are_busy_at_once_with_the_longest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated: nothing but the variable says which GPU a process sees. Nine tasks meet, eight on GPUs and one beside them, so that
     none of them ends unless all have begun; they are the longest and stand last."""
-    monkeypatch.setattr(seats, "count_gpus", lambda: 8)
+    monkeypatch.setattr(pool, "count_gpus", lambda: 8)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     short = [leaf(f"short {n}", labour.of_this_process, device=True) for n in range(8)]
     names = [str(n) for n in range(9)]
@@ -487,7 +487,7 @@ folder, grace, what = Path(sys.argv[1]), float(sys.argv[2]), getattr(labour, sys
 stops.GRACE_SECONDS = grace
 tasks = [leaf(str(n), what, folder) for n in range(3)]
 outcome = Outcome(Store(folder / "store"))
-with stops.listening() as stop:
+with stops.listen_for_signals() as stop:
     try:
         Executor(Settings(workers=1)).execute(tasks, stop, outcome, Progress())
     except stops.Stopped as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine import rates as module
-from pipeline.engine import room
 from pipeline.engine.executors.local import Executor, Settings
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.rates import FILE, Measuring, Rates
@@ -175,20 +174,22 @@ def test_what_will_not_fit_is_refused_before_anything_is_computed(
             asked.append(Path(path))
             return real._replace(free=size)
 
-        monkeypatch.setattr(room.shutil, "disk_usage", usage)
+        monkeypatch.setattr(rates.shutil, "disk_usage", usage)
 
     free(1100)
-    room.check([one], outcome, rates)
+    rates.check_free_space([one], outcome, rates)
     assert asked == [tmp_path], "the nearest folder that is there"
     free(1099)
     with pytest.raises(StageFailed, match=r"about 1\.1 kB are needed, 1\.1 kB are free"):
-        room.check([one], outcome, rates)
+        rates.check_free_space([one], outcome, rates)
     with pytest.raises(StageFailed, match="at least") as caught:
-        room.check([one, other], outcome, rates)
+        rates.check_free_space([one, other], outcome, rates)
     assert f"paths.root={tmp_path}" in caught.value.remedy and "store gc" in caught.value.remedy
-    room.check([other], outcome, rates)
+    rates.check_free_space([other], outcome, rates)
     execute([one], outcome.store, Stop())
-    room.check([one, other], outcome, rates)
+    rates.check_free_space([one, other], outcome, rates)
     assert asked.count(tmp_path / "store") == 1, "what is stored needs nothing more"
     free(0)
-    room.check([one], Outcome(Store(tmp_path / "empty" / "store")), Rates.read(tmp_path / "empty", "cpu", 1))
+    rates.check_free_space(
+        [one], Outcome(Store(tmp_path / "empty" / "store")), Rates.read(tmp_path / "empty", "cpu", 1)
+    )

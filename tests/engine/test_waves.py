@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.engine.executors.slurm import Executor, Settings
-from pipeline.engine.task import Given, Resources, Task, Work
-from pipeline.engine.waves import Ask, Wave, waves
+from pipeline.engine.task import Resources, Task, Value, Work
+from pipeline.engine.waves import Request, Wave, plan_waves
 from pipeline.errors import ConfigError
 from pipeline.seeds import digest
 
-CPU, GPU = Ask(False), Ask(True)
+CPU, GPU = Request(False), Request(True)
 
 
 def nothing(work: Work) -> None:
@@ -23,12 +23,12 @@ def nothing(work: Work) -> None:
 
 def task(name: str, *sources: Task, stage: str = "step", seconds: float = 1.0, device: bool = False) -> Task:
     """A task that stands on others."""
-    inputs = {"own": Given(digest(name), name), "sources": tuple(source.ref() for source in sources)}
+    inputs = {"own": Value(digest(name), name), "sources": tuple(source.ref() for source in sources)}
     return Task(stage, name, nothing, inputs=inputs, resources=Resources(seconds, device))
 
 
 def shared(tasks: Sequence[Task], chunk: float) -> list[Wave]:
-    return waves(tasks, lambda one: GPU if one.resources.device else CPU, lambda one: one.resources.seconds, chunk)
+    return plan_waves(tasks, lambda one: GPU if one.resources.device else CPU, lambda one: one.resources.seconds, chunk)
 
 
 def labels(found: Sequence[Wave]) -> list[list[list[str]]]:

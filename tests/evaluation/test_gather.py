@@ -18,7 +18,7 @@ from pipeline.contracts import ComponentSettings, Metric, Row, numeric
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.store import Store
-from pipeline.engine.task import Given, Input, Task, Work
+from pipeline.engine.task import Input, Task, Value, Work
 from pipeline.evaluation import collect
 from pipeline.evaluation.collect import Gathered
 from pipeline.stages.graph import Graph, Source
@@ -85,7 +85,7 @@ def source(
             pd.DataFrame({"y": [figure]}).to_parquet(work.folder() / "profile.parquet", index=False)
         work.note(partial=partial)
 
-    inputs: dict[str, Input] = {"settings": Given("given", None)}
+    inputs: dict[str, Input] = {"settings": Value("given", None)}
     if scores is not None:
         inputs["scores"] = scores.ref()
     about = {**IDENTITY, **identity}
@@ -164,7 +164,7 @@ def test_a_family_may_know_its_condition_better_and_notes_are_joined(tmp_path: P
 
 
 def test_the_weights_behind_a_row_are_named_by_their_digest(tmp_path: Path) -> None:
-    assert only(gathered(tmp_path, source(FULL, model=Given("of weights", None)))[0])["model_digest"] == "of weights"
+    assert only(gathered(tmp_path, source(FULL, model=Value("of weights", None)))[0])["model_digest"] == "of weights"
     trained = scored("weights")
     row = only(gathered(tmp_path, source(FULL, model=trained.ref()), more=[trained])[0])
     (record,) = [json.loads(path.read_text()) for path in tmp_path.glob("store/score/*/*/record.json")]

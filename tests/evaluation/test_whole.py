@@ -31,7 +31,7 @@ def after(graph: Graph, fails: Callable[[Task], bool]) -> dict[Task, PipelineErr
     failed: dict[Task, PipelineError] = {}
     for task in graph.tasks:
         if any(ref.task in failed for ref in task.sources()):
-            failed[task] = failures.not_run(task)
+            failed[task] = failures.make_not_run(task)
         elif fails(task):
             failed[task] = StageFailed(f"{task.label} failed with ValueError: no good")
     assert failed

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from pipeline.contracts import ComponentSettings, Feature, Vectors
-from pipeline.engine.task import Artefact, Derived, Given, Selection, Task
+from pipeline.engine.task import Artefact, Derived, Selection, Task, Value
 from pipeline.seeds import digest
 from pipeline.stages import selections
 from pipeline.stages.component_cache import loaded
@@ -79,7 +79,7 @@ def made(tmp_path: Path) -> dict[str, tuple[Selection, list[Artefact]]]:
 # What is chosen ------------------------------------------------------------------------------------------------------
 
 
-def check(found: Given, ids: Sequence[str], speakers: str, sources: Sequence[str]) -> None:
+def check(found: Value, ids: Sequence[str], speakers: str, sources: Sequence[str]) -> None:
     """The vectors that stand under these names are those of the named rows of the artefacts."""
     value: Vectors = found.value
     assert (value.ids, value.speakers) == (tuple(ids), tuple(speakers))
@@ -138,7 +138,7 @@ def test_what_is_wanted_and_not_there_is_refused(made: dict[str, tuple[Selection
 # In another process --------------------------------------------------------------------------------------------------
 
 
-def content(found: Given) -> Any:
+def content(found: Value) -> Any:
     if isinstance(found.value, pd.DataFrame):
         return found.digest, found.value.to_dict("list")
     value = found.value

@@ -43,7 +43,7 @@ class Furlongs(contracts.MetricFamily):
 
 
 def _plot(title, data):
-    svg = figures.draw(3, 2, lambda figure: figure.subplots().plot(range(len(data))))
+    svg = figures.draw_svg(3, 2, lambda figure: figure.subplots().plot(range(len(data))))
     return [figures.Plot("metrics", title, "What it shows.", f"A line of {len(data)} points.", svg, data)]
 
 

@@ -428,7 +428,7 @@ def test_each_scorecard_is_sound(name: str) -> None:
 def test_a_scorecard_with_an_unknown_field_or_column_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "assets", lambda kind: tmp_path)
+    monkeypatch.setattr(settings, "find_assets", lambda kind: tmp_path)
     (tmp_path / "mine").mkdir()
     for text, said in (
         ("title: a\ntables: []\ntolerance: 1\n", "tolerance"),

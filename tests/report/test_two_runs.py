@@ -18,7 +18,7 @@ from PIL import Image
 from pipeline.contracts import TrialRuns
 from pipeline.families import cece, p0p1
 from pipeline.families.cece import profile
-from pipeline.figures import heading
+from pipeline.figures import write_heading
 from pipeline.report import summaries
 from pipeline.report.formats import format_number
 from pipeline.report.render import render
@@ -196,7 +196,7 @@ def test_minus_infinity_is_shown_as_such() -> None:
     ],
 )  # fmt: skip
 def test_long_titles_of_panels_take_two_lines(parts: list[str], want: str) -> None:
-    assert heading(parts) == want
+    assert write_heading(parts) == want
 
 
 def test_two_runs_in_a_browser(built: tuple[Path, str, list[dict]], tmp_path: Path) -> None:

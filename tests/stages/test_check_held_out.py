@@ -17,7 +17,7 @@ from pipeline.backends import cosine, plda, wccn
 from pipeline.backends._adaptation import AsNorm
 from pipeline.contracts import Choice, Vectors
 from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Given, Task
+from pipeline.engine.task import Artefact, Task, Value
 from pipeline.nets import waveforms
 from pipeline.protocol import held_out
 from pipeline.protocol.held_out import hold_out_speakers
@@ -46,9 +46,9 @@ def drawn(ids: list[str], seed: int = 0, lost: tuple[str, ...] = ()) -> Vectors:
 def checked(
     folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any = wccn.Backend, settings: Any = WCCN
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    inputs = {"vectors" if not draw else f"vectors.{draw}": Given(f"{draw}", one) for draw, one in enumerate(several)}
+    inputs = {"vectors" if not draw else f"vectors.{draw}": Value(f"{draw}", one) for draw, one in enumerate(several)}
     function = functools.partial(check_held_out.run, backend, settings, True)
-    task = Task("check", "check", function, inputs={**inputs, "sexes": Given("sexes", dict(sexes))})
+    task = Task("check", "check", function, inputs={**inputs, "sexes": Value("sexes", dict(sexes))})
     made: Artefact = execute([task], Store(folder)).artefact(task.ref())
     return pd.read_parquet(made.path(check_held_out.PAIRS)), records.read(made.folder)
 
@@ -156,7 +156,7 @@ def test_fit_learns_from_all_draws(tmp_path: Path) -> None:
     inputs = {"vectors": several[0], "vectors.1": several[1], "vectors.2": several[2]}
     task = Task(
         "fit", "fit", functools.partial(fit.run, wccn.Backend, WCCN, False),
-        inputs={name: Given(name, value) for name, value in inputs.items()},
+        inputs={name: Value(name, value) for name, value in inputs.items()},
     )  # fmt: skip
     made = execute([task], Store(tmp_path / "store")).artefact(task.ref())
     record = json.loads(made.path(fit.RECORD).read_text())
@@ -208,9 +208,9 @@ class Told(cosine.Backend):
 
 
 def fitted(folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any, settings: Any) -> Artefact:
-    inputs = {"vectors" if not draw else f"vectors.{draw}": Given(f"{draw}", one) for draw, one in enumerate(several)}
+    inputs = {"vectors" if not draw else f"vectors.{draw}": Value(f"{draw}", one) for draw, one in enumerate(several)}
     function = functools.partial(fit.run, backend, settings, True)
-    task = Task("fit", "fit", function, inputs={**inputs, "sexes": Given("sexes", dict(sexes))})
+    task = Task("fit", "fit", function, inputs={**inputs, "sexes": Value("sexes", dict(sexes))})
     return execute([task], Store(folder)).artefact(task.ref())
 
 

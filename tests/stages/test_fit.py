@@ -12,7 +12,7 @@ import pytest
 from pipeline.backends import plda
 from pipeline.contracts import Vectors
 from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Given, Task
+from pipeline.engine.task import Artefact, Task, Value
 from pipeline.errors import DataError
 from pipeline.stages.backends import compute
 from tests.running import execute
@@ -25,7 +25,7 @@ def fitted(vectors: np.ndarray, weights: np.ndarray, folder: Path) -> Artefact:
     reasons = tuple("" if weight else "silent" for weight in weights)
     value = Vectors(tuple(str(row) for row in range(len(vectors))), speakers, vectors, weights, reasons)
     function = functools.partial(compute.run, plda.Backend, SETTINGS, True)
-    task = Task("fit", "fit plda for x", function, inputs={"vectors": Given("content", value)})
+    task = Task("fit", "fit plda for x", function, inputs={"vectors": Value("content", value)})
     return execute([task], Store(folder)).artefact(task.ref())
 
 

@@ -16,7 +16,7 @@ from pipeline import contracts
 from pipeline.backends import _adaptation, cosine
 from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric
 from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Given, Ref, Task, Work
+from pipeline.engine.task import Artefact, Ref, Task, Value, Work
 from pipeline.families import srd
 from pipeline.protocol import trials
 from pipeline.stages.measures import compute as measure
@@ -27,15 +27,15 @@ from tests.running import execute
 COSINE = cosine.CosineSettings()
 
 
-def made(function: Callable[[Work], None], store: Path, **inputs: Given | Ref) -> Artefact:
+def made(function: Callable[[Work], None], store: Path, **inputs: Value | Ref) -> Artefact:
     """The artefact of a score task."""
     before = [value.task for value in inputs.values() if isinstance(value, Ref)]
     task = Task("score", "score under test", function, inputs=inputs)
     return execute([*before, task], Store(store)).artefact(task.ref())
 
 
-def given(value: Vectors) -> Given:
-    return Given(vectors.content(value), value)
+def given(value: Vectors) -> Value:
+    return Value(vectors.content(value), value)
 
 
 def drawn(seed: int, ids: Sequence[str], lost: Sequence[str] = (), weights: Sequence[float] = ()) -> Vectors:
@@ -73,7 +73,7 @@ LIST = trials.make_trial_set(
 
 def tried(enrolment: Vectors, trial: Vectors, store: Path) -> tuple[pd.DataFrame, Artefact]:
     function = functools.partial(score.trials, cosine.Backend, COSINE)
-    listed = Given(LIST.digest, LIST)
+    listed = Value(LIST.digest, LIST)
     found = made(function, store, enrolment=given(enrolment), trial=given(trial), trials=listed)
     return pd.read_parquet(found.path(scores.TRIALS)), found
 
@@ -111,7 +111,7 @@ def test_a_model_has_the_utterances_of_all_draws_of_the_enrolment(tmp_path: Path
     """One utterance is lost in one draw: the model stands on the others, and is said to be thinner."""
     first, second, trial = drawn(1, ENROLLED), drawn(3, ENROLLED, ["a-1"]), drawn(2, TRIED)
     function = functools.partial(score.trials, cosine.Backend, COSINE)
-    listed = Given(LIST.digest, LIST)
+    listed = Value(LIST.digest, LIST)
     inputs = {"enrolment": given(first), "enrolment.1": given(second), "trial": given(trial), "trials": listed}
     found = made(function, tmp_path, **inputs)
     table = pd.read_parquet(found.path(scores.TRIALS)).set_index(["model", "utterance"])["score"]
@@ -202,9 +202,9 @@ def test_pairs_take_the_parameters_of_the_back_end(parameters: str, factor: floa
     """None where it has none, a folder on disk, or what a fit task made."""
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "factor").write_text("3")
-    model: dict[str, Given | Ref] = {
+    model: dict[str, Value | Ref] = {
         "none": {},
-        "folder": {"backend": Given("digest", tmp_path / "weights")},
+        "folder": {"backend": Value("digest", tmp_path / "weights")},
         "task": {"backend": Task("fit", "fit", _factor).ref()},
     }[parameters]
     rows, columns = drawn(1, ROWS), drawn(2, COLUMNS)
@@ -367,9 +367,9 @@ def test_scores_of_single_utterances_are_joined_by_model(
         folder.mkdir()
         training = drawn(3, [f"s{number}-0" for number in range(12)])
         cosine.Backend.fit(settings, training.vectors, training.speakers, folder, within_session=False)
-        inputs["backend"] = Given("fit", folder)
+        inputs["backend"] = Value("fit", folder)
     function = functools.partial(score.trials, cosine.Backend, settings)
-    made_of = made(function, tmp_path / "store", trials=Given(LIST.digest, LIST), **inputs)
+    made_of = made(function, tmp_path / "store", trials=Value(LIST.digest, LIST), **inputs)
     table = pd.read_parquet(made_of.path(scores.TRIALS))
     backend = cosine.Backend(settings, folder)
     enrolled, tried = drawn(1, ENROLLED, ["a-1"]), drawn(2, TRIED)

@@ -13,7 +13,7 @@ from pipeline import metrics
 from pipeline.contracts import Vectors
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
-from pipeline.engine.task import Given, Task, Work
+from pipeline.engine.task import Task, Value, Work
 from pipeline.products.speakers import compute as stage
 from pipeline.tables import records, scores
 from tests.running import execute
@@ -104,7 +104,7 @@ def test_the_mean_f0_is_over_voiced_frames(tmp_path: Path) -> None:
         np.array([10.0, 30.0, 0.0, 0.0]),
         ("", "", "no voiced frame", "no voiced frame"),
     )
-    task = Task("measure", "F0", functools.partial(stage.pitch, hertz), {}, {"vectors": Given("x", told)})
+    task = Task("measure", "F0", functools.partial(stage.pitch, hertz), {}, {"vectors": Value("x", told)})
     made = execute([task], Store(tmp_path)).artefact(task.ref())
     rows = pd.read_parquet(made.path(stage.PITCH)).to_dict("records")
     assert rows == [{"speaker": "a", "hertz": (10 * 400 + 30 * 150) / 40, "frames": 40.0}]

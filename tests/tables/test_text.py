@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.faults import Faults, shown
+from pipeline.faults import Faults, escape_unprintable
 from pipeline.files import NotRegular, TooLarge, open_regular, read_regular
-from pipeline.names import composed
+from pipeline.names import normalise_name
 from pipeline.tables import text
 
 PLAIN = "é1 wav/x.wav\nzwei b c\n"
@@ -105,7 +105,7 @@ def test_only_regular_files_of_a_bounded_size_are_opened(tmp_path: Path) -> None
 )
 def test_ids_hold_what_can_be_seen(name: str, said: str) -> None:
     assert text.not_an_id(name) == said
-    assert shown(name).isprintable() and not {"\x1b", "\u3164", "\u2800"} & {*shown(name)}
+    assert escape_unprintable(name).isprintable() and not {"\x1b", "\u3164", "\u2800"} & {*escape_unprintable(name)}
 
 
 @pytest.mark.parametrize("name", ["1272-128104-0000", "p225_001", "说话人", "متكلم", "=1+1", "é", "e\u0301", "<b>"])
@@ -114,7 +114,7 @@ def test_other_ids_may_hold_anything(name: str) -> None:
 
 
 def test_two_ways_to_write_a_letter_are_one_id() -> None:
-    assert composed("e\u0301") == composed("é") == "é"
+    assert normalise_name("e\u0301") == normalise_name("é") == "é"
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="no perl here")

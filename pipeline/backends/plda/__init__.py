@@ -22,7 +22,7 @@ from pipeline import contracts
 from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AdaptationSettings
 from pipeline.backends.plda import model as plda
-from pipeline.backends.plda.training import Start, train
+from pipeline.backends.plda.estimation import Start, train
 from pipeline.contracts import Choice, Enrolment, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.files import folder_digest

@@ -19,7 +19,7 @@ from pathlib import Path
 from pipeline.datasets.listings import Fence
 from pipeline.datasets.scores.columns import INDEX
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.tables import text
 
 SCORE_NAMES = ("scores", "scores.txt")
@@ -164,7 +164,7 @@ def find_score_files(root: Path, results: str = "") -> ScoreFolder:
             )
         else:
             unknown.append((path, identified))
-    notes = [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
+    notes = [f"{len(names)} score files are left out, {why}: {join_few(names, 3)}" for why, names in aside.items()]
     return ScoreFolder(tuple(files), tuple(unknown), tuple(notes), (*limits, *_describe_doubts(files)))
 
 
@@ -240,15 +240,17 @@ def _choose_results(paths: Sequence[Path], results: str) -> tuple[list[Path], li
             if path.parent.parent.name == results
         ]
         if results and results not in results_here and not alone:
-            raise Ambiguous(f"there is no {results} in {place}, which holds {few(sorted(results_here))}")
+            raise Ambiguous(f"there is no {results} in {place}, which holds {join_few(sorted(results_here))}")
         newest = results or max(results_here)
         if len(results_here) > 1 and not results:
             if not all(map(_DATE.fullmatch, results_here)):
                 raise Ambiguous(
-                    f"{place} holds {few(sorted(results_here))}, and their names do not say which is the newest"
+                    f"{place} holds {join_few(sorted(results_here))}, and their names do not say which is the newest"
                 )
             others = sorted(set(results_here) - {newest})
-            notes.append(f"of {len(results_here)} folders of results the newest is taken, {newest} (not {few(others)})")
+            notes.append(
+                f"of {len(results_here)} folders of results the newest is taken, {newest} (not {join_few(others)})"
+            )
         kept += results_here.get(newest, alone)
     return sorted(kept), notes
 

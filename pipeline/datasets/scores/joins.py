@@ -22,9 +22,9 @@ from pipeline import metrics
 from pipeline.datasets.scores import score_table
 from pipeline.datasets.scores.score_table import ID, Array, Table
 from pipeline.errors import DataError
-from pipeline.faults import shown
+from pipeline.faults import escape_unprintable
 from pipeline.metrics import ClassOrder
-from pipeline.names import differing, look_alike
+from pipeline.names import describe_difference, fold_lookalikes
 from pipeline.tables import text
 
 Codes = npt.NDArray[np.int32]
@@ -72,7 +72,7 @@ def number_ids(columns: Sequence[pa.ChunkedArray]) -> tuple[Names, list[Codes]]:
 
 def list_names(names: Iterable[str], count: int, most: int = 10) -> str:
     """The first names, and how many there are if that is not all."""
-    first = ", ".join(map(shown, itertools.islice(names, most)))
+    first = ", ".join(map(escape_unprintable, itertools.islice(names, most)))
     return first if count <= most else f"{first}, ... ({count} in all)"
 
 
@@ -87,8 +87,8 @@ def _find_twin(names: Names, keys: Keys, most: int = 10) -> str:
         return ""
     for name in names[np.unique(np.divmod(keys[:most], max(len(names), 1)))]:
         for other in names:
-            if other != name and look_alike(other) == look_alike(name):
-                return f"; {name} looks like another id, {other}: {differing(name, other)}"
+            if other != name and fold_lookalikes(other) == fold_lookalikes(name):
+                return f"; {name} looks like another id, {other}: {describe_difference(name, other)}"
     return ""
 
 

@@ -24,7 +24,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
 from pipeline.metrics import ClassOrder
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
@@ -135,7 +135,7 @@ def _find_files(settings: DatasetSettings, root: Path, faults: Faults) -> discov
     names = dict.fromkeys(score_file.subset for score_file in folder.files)
     for name in settings.sets or ():
         if name not in names:
-            faults.add("unknown-set", f"there is no set {name}; there are {few(list(names))}", "dataset.sets")
+            faults.add("unknown-set", f"there is no set {name}; there are {join_few(list(names))}", "dataset.sets")
     if folder.files:
         _report_unused(settings, root, folder.files, table.is_file(), faults)
     kept = [score_file for score_file in folder.files if settings.sets is None or score_file.subset in settings.sets]
@@ -150,7 +150,7 @@ def _report_unused(
     names = [_shorten(score_file.path, root) for score_file in files]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            faults.add("unused", f"no score file is called {pattern}; there are {few(names)}", "dataset.distances")
+            faults.add("unused", f"no score file is called {pattern}; there are {join_few(names)}", "dataset.distances")
     if settings.results and (
         is_table or not any(discovery.is_of_result(score_file.path, settings.results) for score_file in files)
     ):
@@ -349,7 +349,7 @@ def _tell_by_ids(scores: Table) -> tuple[Table, Table | None, str]:
         "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
     )
     if shared and depths != {1}:
-        source += f"; models that begin alike are different speakers: {few(shared, 3)}"
+        source += f"; models that begin alike are different speakers: {join_few(shared, 3)}"
     return Table(scores.where, columns), table if prefixes.keys() <= speakers.keys() else None, source
 
 
@@ -509,7 +509,7 @@ def _pool_sexes(
     wanted = list(by_stem) if settings.pool is True else list(settings.pool)
     for stem in wanted:
         if stem not in by_stem:
-            what = f"there are no sets {stem}_trials_f and {stem}_trials_m to pool; there are those of {few(list(by_stem))}"
+            what = f"there are no sets {stem}_trials_f and {stem}_trials_m to pool; there are those of {join_few(list(by_stem))}"
             faults.add("unknown-set", what, "dataset.pool")
             continue
         for both in by_stem[stem].values():

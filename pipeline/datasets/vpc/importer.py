@@ -22,7 +22,7 @@ from pipeline.datasets.vpc import layout, protocols
 from pipeline.datasets.vpc.layout import Layout
 from pipeline.datasets.vpc.protocols import Expected
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 
 _TRIAL_SET = re.compile(r"(\w+?)_trials_\w+")
 
@@ -59,7 +59,9 @@ def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> Non
     protocols.check_structure(found_layout, protocol, available, settings.sets, settings.protocol == "strict", listing)
     if not available:
         present = [name for name in found_layout.sets if name in protocol]
-        faults.add("no-sets", f"no set of trials is there; there are {few(present or list(found_layout.sets))}", root)
+        faults.add(
+            "no-sets", f"no set of trials is there; there are {join_few(present or list(found_layout.sets))}", root
+        )
     if faults.has("swapped") or faults.has("edition") or not (chosen.trials or chosen.cuts):
         # Whatever else is wrong follows from that.
         faults.stop(root)
@@ -127,7 +129,7 @@ def _read_layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layou
         faults.stop(root)
     assert found_layout is not None
     if not found_layout.has_evaluation:
-        what = f"the folder holds {few([f'SET{suffix}' for suffix in found_layout.copies])} and no original set"
+        what = f"the folder holds {join_few([f'SET{suffix}' for suffix in found_layout.copies])} and no original set"
         if originals is not None:
             what += f", and neither does {originals}"
         faults.add("originals" if found_layout.copies else "no-sets", what, root)

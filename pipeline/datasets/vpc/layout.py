@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.names import few
+from pipeline.names import join_few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
 
@@ -226,7 +226,7 @@ def _find_nested(root: Path, data: Path | None, remarks: _Remarks) -> dict[str, 
             if suffix and _OF_TRIALS.search(name)
         }
         if copied and copied <= _list_evaluated(folders):
-            checkouts[system] = few([folder.name for folder in folders if split_name(folder.name)[1]])
+            checkouts[system] = join_few([folder.name for folder in folders if split_name(folder.name)[1]])
         elif any(suffix for _, suffix in (split_name(folder.name) for folder in folders)):
             nested[system.name] = folders
     if nested or data is not None:

@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.assets import assets
 from pipeline.datasets.listings import Listing, TrialList
 from pipeline.datasets.vpc.layout import Layout, is_raw
-from pipeline.files import exchange
-from pipeline.names import composed, few
+from pipeline.files import find_assets, write_exchange_command
+from pipeline.names import join_few, normalise_name
 
 TITLES = {
     "2020": "VoicePrivacy 2020",
@@ -44,7 +43,7 @@ class Expected:
 
 def protocols_folder() -> Path:
     """Where the protocols lie."""
-    return assets("data_manifests") / "protocols"
+    return find_assets("data_manifests") / "protocols"
 
 
 def read_protocol(edition: str) -> Mapping[str, Expected]:
@@ -80,9 +79,7 @@ def describe_swap(enrolment: Path, trials: Path) -> str:
     holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
     if holds != [False, True, True, False]:
         return ""
-    return (
-        f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {exchange(enrolment, trials)}"
-    )
+    return f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {write_exchange_command(enrolment, trials)}"
 
 
 def check_structure(
@@ -95,7 +92,7 @@ def check_structure(
 ) -> None:
     """Report sets of the edition that are missing, and sets that only other editions have; with ``wanted`` nothing else is asked for."""
     if wanted is not None:
-        chosen = [name for name in map(composed, wanted) if name in available and name not in protocol]
+        chosen = [name for name in map(normalise_name, wanted) if name in available and name not in protocol]
         foreign = [name for name in chosen if find_editions(name)]
         missing: list[str] = []
     else:
@@ -103,7 +100,7 @@ def check_structure(
         missing = _list_missing(layout, protocol, available)
     unknown = [name for name in available if name not in protocol and name not in foreign]
     if unknown and wanted is None:
-        listing.limits.append(f"no protocol says what these sets are to hold: {few(unknown)}")
+        listing.limits.append(f"no protocol says what these sets are to hold: {join_few(unknown)}")
     title = TITLES[layout.edition]
     if layout.is_sure and layout.edition != layout.recognised and (foreign or missing):
         what = (
@@ -206,7 +203,7 @@ def _list_missing(layout: Layout, protocol: Mapping[str, Expected], available: C
 
 def _name_editions(name: str) -> str:
     editions = find_editions(f"{name}_enrolls" if is_raw(name) else name)
-    return f"{name} (of {few(editions)})" if editions else name
+    return f"{name} (of {join_few(editions)})" if editions else name
 
 
 def _find_folder(layout: Layout, name: str) -> Path:
@@ -248,7 +245,7 @@ def _check_set_sexes(
         elif due[name] == "f":
             what += f" and {twin} {_describe_people(wrong[twin], due[twin])}: the sets are exchanged"
             if name in layout.sets and twin in layout.sets:
-                kind, what = "swapped", f"{what}: {exchange(layout.sets[name], layout.sets[twin])}"
+                kind, what = "swapped", f"{what}: {write_exchange_command(layout.sets[name], layout.sets[twin])}"
             else:
                 what += ", or the lists that they are cut by"
         else:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.engine import failures, in_turn
+from pipeline.engine import failures, perform
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
@@ -29,4 +29,4 @@ class Executor(contracts.Executor):
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
         """Run tasks in the given order, which must put sources first; see :meth:`pipeline.contracts.Executor.execute`."""
-        failures.raise_for(in_turn.performed(tasks, stop, outcome, progress, fail_fast))
+        failures.raise_failures(perform.perform_tasks(tasks, stop, outcome, progress, fail_fast))

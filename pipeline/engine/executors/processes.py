@@ -22,20 +22,19 @@ from typing import Any, ClassVar, Literal
 
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.cores import cores
-from pipeline.engine import failures, seats, worker
+from pipeline.engine import failures, pool, worker
 from pipeline.engine import stop as stops
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.pool import Died, Worker, files_left
+from pipeline.engine.pool import Died, Place, Worker, count_files_left
 from pipeline.engine.progress import Progress
 from pipeline.engine.rates import Rates
 from pipeline.engine.ready import Ready, State
-from pipeline.engine.seats import Seat
-from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop
+from pipeline.engine.store import Damaged
 from pipeline.engine.task import Artefact, Task
-from pipeline.engine.worker import Done, Failed, Lacking, Left, Terms
+from pipeline.engine.worker import Done, Failed, Interrupted, Lacking, Terms
 from pipeline.errors import AGAIN, ConfigError, PipelineError, StageFailed
+from pipeline.host import count_cores
 
 LOOK_SECONDS = 0.1
 """So often a signal is looked for while workers work."""
@@ -71,7 +70,7 @@ class Executor(contracts.Executor):
         return max(1, cores // len(self._seats(cores)))
 
     def at_once(self) -> int:
-        return len(self._seats(cores()))
+        return len(self._seats(count_cores()))
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
@@ -81,22 +80,22 @@ class Executor(contracts.Executor):
         Raises:
             ConfigError: this process may have none of its own.
         """
-        share = cores()
-        run = _Run(tasks, stop, outcome, progress, fail_fast, self._seats(share), self.device, self.threads(share))
+        share = count_cores()
+        run = _GraphRun(tasks, stop, outcome, progress, fail_fast, self._seats(share), self.device, self.threads(share))
         progress.start(tasks)
         try:
             run.work()
         finally:
             run.close()
             progress.finish()
-        failures.raise_for({tasks[number]: run.failed[number] for number in sorted(run.failed)})
+        failures.raise_failures({tasks[number]: run.failed[number] for number in sorted(run.failed)})
 
-    def _seats(self, share: int) -> list[Seat]:
-        found = seats.gpus(self.device, os.environ, seats.count_gpus)
-        return seats.seats(self.settings.workers, self.settings.beside, found, share)
+    def _seats(self, share: int) -> list[Place]:
+        found = pool.list_gpus(self.device, os.environ, pool.count_gpus)
+        return pool.plan_places(self.settings.workers, self.settings.beside, found, share)
 
 
-class _Run:
+class _GraphRun:
     """One graph."""
 
     def __init__(
@@ -106,7 +105,7 @@ class _Run:
         outcome: Outcome,
         progress: Progress,
         fail_fast: bool,
-        places: Sequence[Seat],
+        places: Sequence[Place],
         device: str,
         threads: int,
     ) -> None:
@@ -114,7 +113,9 @@ class _Run:
         self.seats = list(places)
         self.both = any(seat.device for seat in places)
         rates = Rates.read(outcome.store.root.parent, device, threads)
-        self.ready = Ready(tasks, lambda task: _seconds(task, rates), lambda task: task.resources.device and self.both)
+        self.ready = Ready(
+            tasks, lambda task: _estimate_seconds(task, rates), lambda task: task.resources.device and self.both
+        )
         self.failed: dict[int, PipelineError] = {}
         self.workers: list[Worker] = []
         self._graph = b""
@@ -148,7 +149,7 @@ class _Run:
             self._listen(0.0 if number is not None else LOOK_SECONDS)
         self.stop.check()
         for number in self.ready.unfinished():  # after a failure that ends all
-            self.failed[number] = failures.not_begun(self.tasks[number])
+            self.failed[number] = failures.make_not_begun(self.tasks[number])
 
     def close(self) -> None:
         """End all workers."""
@@ -228,7 +229,7 @@ class _Run:
                     break
                 self._give(free, number)
 
-    def _free(self, device: bool) -> Worker | Seat | None:
+    def _free(self, device: bool) -> Worker | Place | None:
         """A worker that has nothing to do, else a seat for one; those that suit a kind of task best come first."""
         idle = {one.seat.number: one for one in self.workers if one.task is None}
         taken = {one.seat.number for one in self.workers} - set(idle)
@@ -240,24 +241,24 @@ class _Run:
         fit.sort(key=lambda seat: (seat.number not in idle, seat.device != device, seat.number))
         return idle.get(fit[0].number, fit[0]) if fit else None
 
-    def _give(self, free: Worker | Seat, number: int) -> None:
+    def _give(self, free: Worker | Place, number: int) -> None:
         one = free if isinstance(free, Worker) else None
         try:
             if one is None:
-                assert isinstance(free, Seat)
-                if self.workers and files_left() < FILES:
+                assert isinstance(free, Place)
+                if self.workers and count_files_left() < FILES:
                     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 one = Worker(free, self._pickled(), self._terms(free))
                 self.workers.append(one)
             one.give(number, self._epoch)
         except OSError as error:
             self.ready.back(number)
-            self._fewer(free if isinstance(free, Seat) else free.seat, one, error)
+            self._fewer(free if isinstance(free, Place) else free.seat, one, error)
             return
         if number not in self._ends:
             self.progress.begin(self.tasks[number], one.seat.where)
 
-    def _fewer(self, seat: Seat, one: Worker | None, error: OSError) -> None:
+    def _fewer(self, seat: Place, one: Worker | None, error: OSError) -> None:
         """A worker cannot be started: the others go on.
 
         Raises:
@@ -270,16 +271,18 @@ class _Run:
         if not self.workers:
             raise StageFailed(
                 f"no worker process can be started: {error.strerror or error}",
-                cause=_limit(error),
+                cause=_describe_limit(error),
                 remedy=f"set executor=local, {AGAIN}",
             ) from error
         if not self._short:
             self._short = True
             log.warning(
-                "no more than %d worker processes can be started (%s): they go on", len(self.workers), _limit(error)
+                "no more than %d worker processes can be started (%s): they go on",
+                len(self.workers),
+                _describe_limit(error),
             )
 
-    def _terms(self, seat: Seat) -> Terms:
+    def _terms(self, seat: Place) -> Terms:
         store = self.outcome.store
         level = logging.getLogger(worker.PROJECT).getEffectiveLevel()
         return Terms(store.root.absolute(), store.sound.verify, level, seat.environment)
@@ -360,7 +363,7 @@ class _Run:
                 self._fail(number, error, trace)
             case Lacking():
                 self._lacks(number)
-            case Left():
+            case Interrupted():
                 self.ready.back(number)
 
     def _made_again(self, numbers: Sequence[int]) -> None:
@@ -408,7 +411,7 @@ class _Run:
         self._epoch += 1
         self.ready.back(number)
 
-    def _died(self, number: int, seat: Seat, how: str) -> None:
+    def _died(self, number: int, seat: Place, how: str) -> None:
         """A worker ended in the middle of a task: it is tried once more on a fresh one."""
         task = self.tasks[number]
         self._deaths[number] += 1
@@ -420,7 +423,7 @@ class _Run:
         else:
             self._fail(number, self._twice(task, seat, how))
 
-    def _twice(self, task: Task, seat: Seat, how: str) -> StageFailed:
+    def _twice(self, task: Task, seat: Place, how: str) -> StageFailed:
         alike = sum(one.device == seat.device for one in self.seats)
         setting = "beside" if self.both and not seat.device else "workers"
         killed = how.endswith(("SIGKILL", "was killed"))
@@ -447,11 +450,11 @@ class _Run:
         log.handle(record)
         self.progress.fail(task, error, trace)
         for down in self.ready.failed(number):
-            self.failed[down] = failures.not_run(self.tasks[down])
+            self.failed[down] = failures.make_not_run(self.tasks[down])
             self.progress.skip(self.tasks[down])
 
 
-def _limit(error: OSError) -> str:
+def _describe_limit(error: OSError) -> str:
     """What keeps a process from being started, and how it is looked at."""
     match error.errno:
         case errno.ENOSPC:
@@ -463,7 +466,7 @@ def _limit(error: OSError) -> str:
     return f"a limit of this machine or of this user ({error.strerror or error}): `ulimit -a`, `df -h /dev/shm`"
 
 
-def _seconds(task: Task, rates: Rates) -> float:
+def _estimate_seconds(task: Task, rates: Rates) -> float:
     """How long a task takes, as far as that is known."""
     known = rates.seconds(task)
     return known if known is not None else 1.0 + task.resources.seconds / TIMES_REAL_TIME

@@ -17,7 +17,7 @@ from pipeline.contracts import ComponentSettings, Feature, Transcripts, Vectors,
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,8 +178,10 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
             also = "and of the utterance of that name " if place in plain else ""
             faults.add("ambiguous", f"'{table.ids[place]}' would be the vector of {said} {also}at once", table.path)
     missing = sum(len(names) for names in lost.values())
-    said = "; ".join(f"{len(names)} of {in_set} ({few(names, 3)})" for in_set, names in lost.items())
-    what = f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {few(table.ids, 3)}"
+    said = "; ".join(f"{len(names)} of {in_set} ({join_few(names, 3)})" for in_set, names in lost.items())
+    what = (
+        f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {join_few(table.ids, 3)}"
+    )
     faults.stop(table.path, what if missing and not allow_partial else "")
 
     vectors = np.zeros((len(keys), table.vectors.shape[1]), np.float32)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from pipeline.faults import TABLES, Faults
-from pipeline.files import NotRegular, TooLarge, memory, open_regular
-from pipeline.names import composed
+from pipeline.files import NotRegular, TooLarge, open_regular, read_memory
+from pipeline.names import normalise_name
 from pipeline.seeds import digest
 from pipeline.tables import bounds
 from pipeline.tables import text as text_tables
@@ -248,7 +248,7 @@ def _table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
             faults.add("dimension", what, one.where)
     if dimension == 0:
         faults.add("malformed", "the vectors have no values", path)
-    found = [replace(one, id=composed(one.id)) for one in found if len(one.values) == dimension]
+    found = [replace(one, id=normalise_name(one.id)) for one in found if len(one.values) == dimension]
     found = sorted(found, key=lambda one: one.id)
     vectors = np.empty((len(found), dimension), np.float32)
     # What is beyond the range of float32 becomes infinite, and is refused as that.
@@ -318,7 +318,7 @@ def _lines(scp: Path, faults: Faults) -> list[_Entry]:
         if len(fields) == 1:
             faults.add("malformed", f"'{fields[0]}' has no path", where)
             continue
-        name, place = composed(fields[0]), fields[1].strip()
+        name, place = normalise_name(fields[0]), fields[1].strip()
         parsed = re.fullmatch(r"(.+):([0-9]{1,18})", place)
         file, offset = (parsed[1], int(parsed[2])) if parsed else (place, 0)
         if place.startswith("|") or place.endswith("|") or file.rstrip().endswith("|") or file == "-":
@@ -498,8 +498,8 @@ def _read(path: Path, faults: Faults) -> list[_Vector]:
 
 def _fits(what: str, size: int) -> None:
     """Refuse what takes more memory than there is, before it is asked for."""
-    if size > memory():
-        raise _Refused("too-large", f"{what} takes {size:,} bytes, and this machine has {memory():,}")
+    if size > read_memory():
+        raise _Refused("too-large", f"{what} takes {size:,} bytes, and this machine has {read_memory():,}")
 
 
 def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:

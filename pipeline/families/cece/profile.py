@@ -15,11 +15,11 @@ from pipeline.figures import (
     PALETTE,
     WIDTH,
     Plot,
-    about,
-    draw,
-    figure_number,
-    grid,
-    heading,
+    describe,
+    draw_svg,
+    format_number,
+    make_grid,
+    write_heading,
 )
 
 PANEL = ["extractor", "backend", "attacker", "series"]
@@ -53,18 +53,18 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     top = min(TOP, 1.05 * max(1.0, float(finite.max()) if len(finite) else 1.0))
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(parts), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(parts), columns, sharex=True, sharey=True)
         for index, (axis, (title, here)) in enumerate(zip(axes, parts)):
             _panel(axis, here, index % columns == 0, top)
-            axis.set_title(heading(title.split(" · "), 46))
+            axis.set_title(write_heading(title.split(" · "), 46))
 
-    svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.3 + 4.1 * -(-len(parts) // columns), paint)
+    svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.3 + 4.1 * -(-len(parts) // columns), paint)
     texts = [
         f"{title}: " + ", ".join(f"{CURVES[name][0]} {_numbers(curve)}" for name, curve in _curves(here) if len(curve))
         for title, here in parts
     ]
     alt = (
-        f"Empirical cross-entropy over the log-odds of the target prior for two runs of a random system, {about(subset=subset)}. "
+        f"Empirical cross-entropy over the log-odds of the target prior for two runs of a random system, {describe(subset=subset)}. "
         f"In brackets disclosure and cost in bits: {'; '.join(texts)}."
     )
     caption = (
@@ -90,7 +90,7 @@ def _numbers(curve: pd.DataFrame) -> str:
 def _number(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return figure_number(value, 3)
+    return format_number(value, 3)
 
 
 def _panel(axis: Axes, here: pd.DataFrame, leftmost: bool, top: float) -> None:

@@ -9,7 +9,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.figures import GREY, INK, WIDTH, Plot, Styles, about, colours, draw, figure_number, grid, heading, label
+from pipeline.figures import (
+    GREY,
+    INK,
+    WIDTH,
+    Plot,
+    Styles,
+    assign_colours,
+    describe,
+    draw_svg,
+    format_number,
+    make_grid,
+    shorten_label,
+    write_heading,
+)
 
 MEASURES = {
     "alid": ("ALID (bit)", "bit", 1.0),
@@ -36,18 +49,24 @@ def lengths(table: pd.DataFrame, series: list[str]) -> list[Plot]:
 
 
 def _disclosures(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
-    styles = colours(series)
+    styles = assign_colours(series)
 
     def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
         part = part.sort_values("bit")
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
         axis.step(
-            part["bit"], part["share"], where="pre", color=colour, linestyle=dash, label=label(name), gid=f"lid-{name}"
+            part["bit"],
+            part["share"],
+            where="pre",
+            color=colour,
+            linestyle=dash,
+            label=shorten_label(name),
+            gid=f"lid-{name}",
         )
         axis.plot(part["bit"], part["chance"], color=colour, linestyle=":", linewidth=1.0, gid=f"chance-{name}")
         axis.axvline(float(part["ceiling"].iloc[0]), color=colour, linewidth=0.6, alpha=0.6)
         positive = part["share"][part["bit"] > 0].max()
-        return f"{name} {figure_number(100 * (0.0 if np.isnan(positive) else positive), 1)} % above 0 bit"
+        return f"{name} {format_number(100 * (0.0 if np.isnan(positive) else positive), 1)} % above 0 bit"
 
     def frame(axis: Axes, leftmost: bool) -> None:
         axis.axvline(0, color=INK, linewidth=0.8)
@@ -63,25 +82,30 @@ def _disclosures(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         "The share of trial utterances that disclose at least so many bits about who of the N candidates speaks. Dotted: the "
         "same where any candidate may be the speaker (chance, at the same slope). Thin vertical lines: the ceiling that "
         "slope and number of candidates set.",
-        f"Share of trial utterances by local information disclosure, {about(subset=subset)}: {'; '.join(texts)}.",
+        f"Share of trial utterances by local information disclosure, {describe(subset=subset)}: {'; '.join(texts)}.",
         svg,
         drawn,
     )
 
 
 def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
-    styles = colours(series)
+    styles = assign_colours(series)
 
     def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
         part = part.sort_values("population")
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
         axis.plot(
-            part["population"], part["value"], color=colour, linestyle=dash, label=label(name), gid=f"population-{name}"
+            part["population"],
+            part["value"],
+            color=colour,
+            linestyle=dash,
+            label=shorten_label(name),
+            gid=f"population-{name}",
         )
         bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
         axis.fill_between(bounded["population"], bounded["low"], bounded["high"], color=colour, alpha=0.15, linewidth=0)
         last = part.iloc[-1]
-        return f"{name} {figure_number(100 * float(last['value']), 1)} % among {int(last['population'])}"
+        return f"{name} {format_number(100 * float(last['value']), 1)} % among {int(last['population'])}"
 
     def frame(axis: Axes, leftmost: bool) -> None:
         longest = int(table["population"].max())
@@ -99,26 +123,26 @@ def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         f"Linkability by population: {subset}",
         "How often the speaker of a trial utterance stands first among N' enrolled speakers, who are drawn at random from all: exact "
         "means over all draws, speakers weighing alike. Shaded: 95 % interval over speakers; dotted: chance, 1/N'.",
-        f"Linkability by number of candidates, {about(subset=subset)}: {'; '.join(texts)}.",
+        f"Linkability by number of candidates, {describe(subset=subset)}: {'; '.join(texts)}.",
         svg,
         drawn,
     )
 
 
 def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
-    styles = colours(series)
+    styles = assign_colours(series)
     panels = table[PANEL].drop_duplicates().sort_values(PANEL)
     texts: list[str] = []
 
     def paint(figure: Figure) -> None:
-        axes = iter(grid(figure, 3 * len(panels), 3, sharex=True))
+        axes = iter(make_grid(figure, 3 * len(panels), 3, sharex=True))
         for panel in panels.itertuples(index=False):
             here = table[(table[PANEL] == list(panel)).all(axis=1)]
             title = [str(name) for name in panel if name]
             for measure, (name, unit, factor) in MEASURES.items():
                 axis, part = next(axes), here[here["measure"] == measure]
                 axis.grid(True)
-                axis.set_title(heading(title))
+                axis.set_title(write_heading(title))
                 axis.set_ylabel(name)
                 axis.set_xlabel("utterances that are pooled")
                 axis.axhline(factor * float(part["chance"].iloc[0]), color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1)
@@ -129,7 +153,7 @@ def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
             list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4) or 1
         )
 
-    svg = draw(WIDTH, 0.6 + 2.7 * len(panels), paint)
+    svg = draw_svg(WIDTH, 0.6 + 2.7 * len(panels), paint)
     panel = f"{table['speakers'].min()}" if table["speakers"].nunique() == 1 else "the same"
     return Plot(
         "lengths",
@@ -137,7 +161,7 @@ def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         "What an attacker gains from several trial utterances of one speaker, whose scores are added: mean over choices of "
         f"utterances, then over speakers; {panel} speakers stand at each number, those with enough utterances for the largest. "
         "Shaded: 95 % interval over speakers; dotted: chance (of ALID, 0: it may lie below).",
-        f"ALID, identification rate and EER by number of pooled utterances, {about(subset=subset)}. From one to most "
+        f"ALID, identification rate and EER by number of pooled utterances, {describe(subset=subset)}. From one to most "
         f"utterances: {'; '.join(texts)}.",
         svg,
         table.drop(columns="series").reset_index(drop=True),
@@ -158,7 +182,7 @@ def _by_length(
             title = f"{name} ({condition})"
             axis.plot(
                 part["length"], factor * part["value"], color=colour, linestyle=dash, marker="o", markersize=3,
-                label=label(title), gid=f"{measure}-{title}",
+                label=shorten_label(title), gid=f"{measure}-{title}",
             )  # fmt: skip
             bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
             axis.fill_between(
@@ -169,7 +193,7 @@ def _by_length(
                 alpha=0.15,
                 linewidth=0,
             )
-            first, last = (figure_number(factor * float(part["value"].iloc[k])) for k in (0, -1))
+            first, last = (format_number(factor * float(part["value"].iloc[k])) for k in (0, -1))
             changes.append(f"{title} {first} to {last}")
     return changes
 
@@ -187,7 +211,7 @@ def _panels(
     drawn: list[pd.DataFrame] = []
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(panels), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(panels), columns, sharex=True, sharey=True)
         for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
             here = table[(table[PANEL] == list(panel)).all(axis=1)]
             axis.grid(True)
@@ -198,10 +222,10 @@ def _panels(
                     drawn.append(part)
             frame(axis, index % columns == 0)
             title = [str(name) for name in panel if name]
-            axis.set_title(heading(title))
+            axis.set_title(write_heading(title))
             texts.append(f"{' · '.join(title)}: {', '.join(notes)}")
         handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
         figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
 
-    svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.1 * -(-len(panels) // columns), paint)
+    svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.1 * -(-len(panels) // columns), paint)
     return svg, texts, pd.concat(drawn, ignore_index=True).drop(columns="series")

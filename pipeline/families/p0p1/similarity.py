@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.families._figures import Panel, draw_blocks, matrix_of, means
-from pipeline.figures import Plot, about
+from pipeline.figures import Plot, describe
 
 
 def plots(table: pd.DataFrame, series: list[str]) -> list[Plot]:
@@ -33,7 +33,7 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
     n = len(speakers)
     alt = (
         f"Voice similarity matrices of {n} speakers within and between two runs of a random system, "
-        f"{about(subset=subset, extractor=extractor, back_end=backend)}. Mean similarity on / off the diagonal: "
+        f"{describe(subset=subset, extractor=extractor, back_end=backend)}. Mean similarity on / off the diagonal: "
         f"{'; '.join(texts)}."
     )
     caption = (

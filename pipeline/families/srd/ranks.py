@@ -10,7 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from pipeline.figures import GREY, INK, WIDTH, Plot, Styles, about, colours, draw, figure_number, grid, label
+from pipeline.figures import (
+    GREY,
+    INK,
+    WIDTH,
+    Plot,
+    Styles,
+    assign_colours,
+    describe,
+    draw_svg,
+    format_number,
+    make_grid,
+    shorten_label,
+)
 
 PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
@@ -26,18 +38,18 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
     place = {name: index for index, name in enumerate(series)}
     pairs = sorted({*zip(table["series"], table["condition"])}, key=lambda pair: (pair[1], place[pair[0]]))
     extractors = sorted(set(map(str, table["extractor"])))
-    styles = colours(extractors)
+    styles = assign_colours(extractors)
     shares = table["share"].to_numpy(dtype=float)
     low = min(shares[shares > 0].min() if (shares > 0).any() else 0.01, 1 / table["n_references"].max()) / 1.6
     columns = min(len(pairs), 3)
     rows = -(-len(pairs) // columns)
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(pairs), columns, sharey=True)
+        axes = make_grid(figure, len(pairs), columns, sharey=True)
         for index, (axis, (name, condition)) in enumerate(zip(axes, pairs)):
             part = table[(table["series"] == name) & (table["condition"] == condition)]
             _panel(axis, part, extractors, styles, low, str(index))
-            axis.set_title(label(f"{name} ({condition})", 40))
+            axis.set_title(shorten_label(f"{name} ({condition})", 40))
             if index % columns == 0:
                 axis.set_ylabel("share of inputs (%)")
             _bits(axis, int(part["n_references"].iloc[0]), index % columns == columns - 1 or index == len(pairs) - 1)
@@ -46,13 +58,13 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
         columns_of_names = len(handles) if len(handles) <= 6 else -(-len(handles) // 2)
         figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns_of_names)
 
-    svg = draw(min(WIDTH, 1.4 + 4.0 * columns), 0.6 + 2.6 * rows, paint)
+    svg = draw_svg(min(WIDTH, 1.4 + 4.0 * columns), 0.6 + 2.6 * rows, paint)
     texts = [
         f"{name} ({condition}): " + ", ".join(_first(table, name, condition, extractors)) for name, condition in pairs
     ]
     alt = (
         f"Rank histograms of the true speaker among {_range(table['n_references'])} references, "
-        f"{about(subset=subset, input_unit=unit)}. Share at rank 1 and the rank with the largest share: {'; '.join(texts)}."
+        f"{describe(subset=subset, input_unit=unit)}. Share at rank 1 and the rank with the largest share: {'; '.join(texts)}."
     )
     caption = (
         "How often the true speaker is found at each similarity rank (1 = most similar), per feature; outline: histogram, "
@@ -87,7 +99,7 @@ def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Style
             baseline=low,
             color=colour,
             linewidth=1.2,
-            label=label(extractor),
+            label=shorten_label(extractor),
             gid=f"ranks-{key}-{extractor}",
         )
         fit = part[np.isfinite(part["fit"].to_numpy(dtype=float))]
@@ -98,7 +110,7 @@ def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Style
                 color=colour,
                 linestyle=(0, (4, 1.5)),
                 linewidth=1.4,
-                label=label(f"{extractor}, fit"),
+                label=shorten_label(f"{extractor}, fit"),
                 gid=f"fit-{key}-{extractor}",
             )
     axis.axhline(
@@ -142,7 +154,7 @@ def _first(table: pd.DataFrame, name: str, condition: str, extractors: list[str]
             top = part.iloc[int(part["share"].to_numpy(dtype=float).argmax())]
             first = float(part["share"][part["rank"] == 1].sum())
             texts.append(
-                f"{extractor} {figure_number(100 * first, 1)} % at rank 1, most ({100 * top['share']:.1f} %) "
+                f"{extractor} {format_number(100 * first, 1)} % at rank 1, most ({100 * top['share']:.1f} %) "
                 f"at rank {int(top['rank'])}"
             )
     return texts

@@ -14,7 +14,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pipeline.families._figures import Panel, draw_blocks, matrix_of, means
-from pipeline.figures import GREY, INK, MARKERS, PALETTE, WIDTH, Plot, about, colours, draw, figure_number, grid, label
+from pipeline.figures import (
+    GREY,
+    INK,
+    MARKERS,
+    PALETTE,
+    WIDTH,
+    Plot,
+    assign_colours,
+    describe,
+    draw_svg,
+    format_number,
+    make_grid,
+    shorten_label,
+)
 
 
 def plot_matrices(table: pd.DataFrame, series: list[str]) -> list[Plot]:
@@ -70,7 +83,7 @@ def _plot_matrices(subset: str, extractor: str, backend: str, *, table: pd.DataF
     panel = Panel(speakers, sides, sides, corners)
     svg = draw_blocks(panel, blocks, 3, (3.5, 3.7), "vsm")
     alt = (
-        f"Voice similarity matrices of {n} speakers, {about(subset=subset, extractor=extractor, back_end=backend)}. "
+        f"Voice similarity matrices of {n} speakers, {describe(subset=subset, extractor=extractor, back_end=backend)}. "
         f"Mean similarity on / off the diagonal: {'; '.join(texts)}."
     )
     caption = (
@@ -143,7 +156,7 @@ def _plot_zoo(subset: str, extractor: str, backend: str, *, table: pd.DataFrame,
             for j, block in enumerate(columns):
                 axes[i, j].set(xlim=x_limits, ylim=y_limits)
                 _zoo_panel(axes[i, j], _zoo_points(finite, name, block), f"{i}-{j}")
-                axes[i, j].set_title(f"{label(name, 18)} · {label(BLOCK_TITLES.get(block, block), 20)}")
+                axes[i, j].set_title(f"{shorten_label(name, 18)} · {shorten_label(BLOCK_TITLES.get(block, block), 20)}")
                 if j == 0:
                     axes[i, j].set_ylabel("mean impostor LLR (nat)")
                 if i == len(rows) - 1:
@@ -151,16 +164,16 @@ def _plot_zoo(subset: str, extractor: str, backend: str, *, table: pd.DataFrame,
         if seen:
             figure.legend(
                 [_legend_mark(animal) for animal in seen],
-                [label(animal) for animal in seen],
+                [shorten_label(animal) for animal in seen],
                 loc="outside lower center",
                 ncols=len(seen),
                 handletextpad=0.3,
             )
 
     width = min(WIDTH, 1.0 + 2.75 * len(columns))
-    svg = draw(width, 0.5 + 2.6 * len(rows), paint)
+    svg = draw_svg(width, 0.5 + 2.6 * len(rows), paint)
     alt = (
-        f"Zoo plot, {about(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
+        f"Zoo plot, {describe(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
         f"log-likelihood ratio of each speaker. {_describe_means(finite, rows, columns)}"
     )
     caption = (
@@ -219,7 +232,7 @@ def _zoo_panel(axis: Axes, points: pd.DataFrame, key: str) -> None:
             gid=f"zoo-{key}",
         )
         if second in TINTS or first in NAMED or bare:
-            _write_name(axis, label(row["speaker"], 12), row["x"], row["y"], taken)
+            _write_name(axis, shorten_label(row["speaker"], 12), row["x"], row["y"], taken)
 
 
 def _around(axis: Axes, x: float, y: float, width: float, height: float) -> Box:
@@ -269,7 +282,7 @@ def _describe_means(table: pd.DataFrame, rows: list[str], columns: list[str]) ->
     for name in rows:
         parts = [(block, _zoo_points(table, name, block)) for block in columns]
         means = [
-            f"{block} ({figure_number(p['x'].mean())}, {figure_number(p['y'].mean())})" for block, p in parts if len(p)
+            f"{block} ({format_number(p['x'].mean())}, {format_number(p['y'].mean())})" for block, p in parts if len(p)
         ]
         texts.append(f"{name}: {', '.join(means)}")
     return "Mean over speakers (target, impostor) in nat: " + "; ".join(texts) + "."
@@ -286,14 +299,14 @@ def plot_plane(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
         return []
     subsets = list(dict.fromkeys(sorted(points["subset"])))
     extractors = sorted(set(points["extractor"]))
-    styles = colours(series)
+    styles = assign_colours(series)
     finite = points["g_vd"][np.isfinite(points["g_vd"])]
     floor = min(-1.0, float(finite.min()) if len(finite) else -1.0) * 1.15 - 0.3
     ceiling = max(0.6, float(finite.max()) * 1.15 if len(finite) else 0.6)
     columns = min(len(subsets), 3)
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(subsets), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(subsets), columns, sharex=True, sharey=True)
         for index, (axis, subset) in enumerate(zip(axes, subsets)):
             for point in points[points["subset"] == subset].to_dict("records"):
                 marker = MARKERS[extractors.index(point["extractor"]) % len(MARKERS)]
@@ -303,14 +316,19 @@ def plot_plane(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
         if len(extractors) > 1:
             for index, extractor in enumerate(extractors):
                 axes[0].plot(
-                    [], [], marker=MARKERS[index % len(MARKERS)], color=GREY, linestyle="none", label=label(extractor)
+                    [],
+                    [],
+                    marker=MARKERS[index % len(MARKERS)],
+                    color=GREY,
+                    linestyle="none",
+                    label=shorten_label(extractor),
                 )
             figure.legend(loc="outside lower center", ncols=len(extractors))
 
-    svg = draw(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)
+    svg = draw_svg(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)
     texts = [
-        f"{p['subset']}, {p['extractor']}, {p['series']}: {figure_number(100 * p['deid'], 1)} %, "
-        f"{'−∞' if math.isinf(p['g_vd']) else figure_number(p['g_vd'])} dB"
+        f"{p['subset']}, {p['extractor']}, {p['series']}: {format_number(100 * p['deid'], 1)} %, "
+        f"{'−∞' if math.isinf(p['g_vd']) else format_number(p['g_vd'])} dB"
         for p in points.to_dict("records")
     ]
     alt = f"De-identification for an attacker who knows original speech only, and gain of voice distinctiveness. {'; '.join(texts)}."
@@ -339,7 +357,7 @@ def _plane_points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _plane_mark(axis: Axes, point: dict[Any, Any], colour: str, marker: str, floor: float) -> None:
     x, y = 100 * float(point["deid"]), float(point["g_vd"])
-    name = label(point["series"])
+    name = shorten_label(point["series"])
     if math.isinf(y):
         y = floor + 0.06 * abs(floor)
         axis.annotate("", (x, floor), (x, y), arrowprops={"arrowstyle": "->", "color": colour})
@@ -357,7 +375,7 @@ def _plane_mark(axis: Axes, point: dict[Any, Any], colour: str, marker: str, flo
 
 
 def _plane_frame(axis: Axes, title: str, floor: float, ceiling: float, leftmost: bool) -> None:
-    axis.set_title(label(title, 40))
+    axis.set_title(shorten_label(title, 40))
     axis.grid(True)
     axis.axhline(0, color=GREY, linewidth=0.7)
     axis.plot(

@@ -14,13 +14,13 @@ from pipeline.figures import (
     WIDTH,
     Plot,
     Styles,
-    about,
-    colours,
-    draw,
-    figure_number,
-    grid,
-    heading,
-    label,
+    assign_colours,
+    describe,
+    draw_svg,
+    format_number,
+    make_grid,
+    shorten_label,
+    write_heading,
 )
 
 PRIORS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
@@ -36,13 +36,13 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     panels = (protected if len(protected) else table)[["extractor", "backend", "attacker"]].drop_duplicates()
     panels = panels.sort_values(["extractor", "backend", "attacker"])
     several_backends = panels["backend"].nunique() > 1
-    styles = colours(series)
+    styles = assign_colours(series)
     drawn: list[pd.DataFrame] = []
     texts: list[str] = []
 
     def paint(figure: Figure) -> None:
         columns = min(len(panels), 3)
-        axes = grid(figure, len(panels), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(panels), columns, sharex=True, sharey=True)
         for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
             here = table[(table["extractor"] == panel.extractor) & (table["backend"] == panel.backend)]
             lines = _lines(here, str(panel.attacker), series)
@@ -52,19 +52,19 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
                 )
             )
             _panel(axis, lines, styles, index % columns == 0)
-            axis.set_title(heading(title.split(" · ")))
+            axis.set_title(write_heading(title.split(" · ")))
             drawn.append(pd.concat(part.assign(panel=title) for _, part in lines))
             texts.append(
-                f"{title}: " + ", ".join(f"{name} {figure_number(_at_even_odds(part))} bit" for name, part in lines)
+                f"{title}: " + ", ".join(f"{name} {format_number(_at_even_odds(part))} bit" for name, part in lines)
             )
         handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
         figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 5))
 
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.3 * rows, paint)
+    svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.3 * rows, paint)
     alt = (
-        f"Empirical cross-entropy over the log-odds of the target prior, {about(subset=subset)}. Perfect privacy is the "
+        f"Empirical cross-entropy over the log-odds of the target prior, {describe(subset=subset)}. Perfect privacy is the "
         f"entropy of the prior, 1 bit at log-odds 0. There the oracle-calibrated profiles read: {'; '.join(texts)}."
     )
     caption = (
@@ -105,7 +105,7 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
             part["ece"],
             color=colour,
             linestyle=dash,
-            label=label(name),
+            label=shorten_label(name),
             gid=f"ece-{name}",
             linewidth=1.6,
         )

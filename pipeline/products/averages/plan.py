@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pipeline.contracts import MetricFamily
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.registry import component, ours
 from pipeline.stages.settings import Average, Evaluation
 
@@ -69,7 +69,7 @@ def unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     for average in evaluation.averages.values():
         lacking = [name for name in average.weights if name not in sets]
         if lacking:
-            yield f"'{average.subset}' is not formed: there is no trial set {few(lacking)} (there is: {few(sorted(sets), 8)})"
+            yield f"'{average.subset}' is not formed: there is no trial set {join_few(lacking)} (there is: {join_few(sorted(sets), 8)})"
             continue
         without = [name for name in average.metrics if name not in measured]
         if without:

@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.contracts import MetricFamily, RankInputs
 from pipeline.engine.task import Input
 from pipeline.errors import ConfigError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol import halves as srd
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
@@ -142,7 +142,7 @@ def ranks(plan: Plan) -> None:
             if halves.left_out:
                 plan.graph.limits.append(
                     f"{name} of {pool.name} stands on {halves.references['speaker'].nunique()} speakers: "
-                    f"{len(halves.left_out)} have a single chapter and are left out: {few(halves.left_out)}"
+                    f"{len(halves.left_out)} have a single chapter and are left out: {join_few(halves.left_out)}"
                 )
             pieces = halves.pieces[["set", "utterance"]].to_numpy().tolist()
             protocol = digest(halves.references.to_numpy().tolist(), pieces)
@@ -166,8 +166,8 @@ def _pools(plan: Plan, name: str, inputs: RankInputs) -> Iterator[Pool]:
         unknown = sorted(set(wanted) - set(evaluated))
         if unknown:
             raise ConfigError(
-                f"the pool '{pool}' of the metric {name} names {few(unknown)}, which is not evaluated",
-                cause=f"a misspelt set, or one that dataset.sets leaves out; there are {few(sorted(evaluated))}",
+                f"the pool '{pool}' of the metric {name} names {join_few(unknown)}, which is not evaluated",
+                cause=f"a misspelt set, or one that dataset.sets leaves out; there are {join_few(sorted(evaluated))}",
                 remedy=f"metric.{name}.pools=null pools all sets that are evaluated",
             )
         rows = manifest[manifest["role"] != "train"]
@@ -178,7 +178,7 @@ def _pools(plan: Plan, name: str, inputs: RankInputs) -> Iterator[Pool]:
             sexes = rows.drop_duplicates("speaker").set_index("speaker")["sex"]
             if (sexes == "u").any():
                 raise ConfigError(
-                    f"the metric {name} ranks within a sex, and the sex of {few(sorted(sexes.index[sexes == 'u']))} is not known",
+                    f"the metric {name} ranks within a sex, and the sex of {join_few(sorted(sexes.index[sexes == 'u']))} is not known",
                     cause="a data set without spk2gender",
                     remedy=f"add spk2gender to the sets, or set metric.{name}.within=all",
                 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.files import name_of, write_atomically
+from pipeline.files import make_file_name, write_atomically
 from pipeline.report import table
 from pipeline.report.runs import Evaluation
 from pipeline.report.scorecard.card import Card, Line, flatten_line
@@ -144,7 +144,7 @@ def write(folder: Path, card: Card, limits: Sequence[str] = (), recipe: str = ""
 
     A card of another ``recipe`` than the run's is ``scorecard-RECIPE.csv``, so that the run's own stays.
     """
-    name = f"{NAME}-{name_of(recipe)}" if recipe else NAME
+    name = f"{NAME}-{make_file_name(recipe)}" if recipe else NAME
     texts = {"csv": to_csv(card), "md": to_markdown(card, limits), "tex": to_latex(card, limits)}
     for kind, text in texts.items():
         write_atomically(folder / f"{name}.{kind}", text.encode("utf-8", errors="replace"))

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pipeline.assets import assets
 from pipeline.contracts import ComponentSettings, runtime
 from pipeline.errors import ConfigError, Fault
+from pipeline.files import find_assets
 from pipeline.tables.published import COLUMNS, Printed
 from pipeline.tables.results import IDENTITY
 
@@ -161,7 +161,7 @@ class Changes(ComponentSettings):
 
 def names() -> list[str]:
     """The recipes that have a scorecard."""
-    return sorted(path.parent.name for path in assets("recipes").glob(f"*/{FILE}"))
+    return sorted(path.parent.name for path in find_assets("recipes").glob(f"*/{FILE}"))
 
 
 def read(recipe: str, *changes: Changes) -> Scorecard | None:
@@ -170,7 +170,7 @@ def read(recipe: str, *changes: Changes) -> Scorecard | None:
     Raises:
         ConfigError: its file is at fault, or a change names what it does not know.
     """
-    path = assets("recipes") / recipe / FILE
+    path = find_assets("recipes") / recipe / FILE
     tables = [changed.tables for changed in changes if changed.tables]
     if not path.is_file():
         if not tables and any(changed != Changes() for changed in changes):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 
 from pipeline.contracts import Backend
-from pipeline.engine.task import Given, Input, Task
+from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.protocol.cuts import Pieces, Whole
 from pipeline.stages.backends import check_held_out
@@ -30,7 +30,7 @@ def back_ends(plan: Plan) -> None:
         for extractor in plan.scored:
             backend = _of_system(plan, label, chosen, extractor)
             weights = backend.weights(plan.evaluation.paths.weights)
-            given = Given(weights.digest, weights.folder) if weights else None
+            given = Value(weights.digest, weights.folder) if weights else None
             if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
                 plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
                 continue
@@ -184,7 +184,7 @@ def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
     if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
         return scorer
     within = learnt.one_each
-    given: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Given) else {}
+    given: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Value) else {}
     task = plan.graph.add(
         Task(
             name="check",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from pipeline.engine.task import Derived, Given, Input, Name, Output, Ref, Resources, Task
+from pipeline.engine.task import Derived, Input, Name, Output, Ref, Resources, Task, Value
 from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
 from pipeline.protocol.halves import Halves
 from pipeline.stages.features import compute
@@ -163,11 +163,11 @@ class Features:
             self._together[which] = specs, outputs
         return self._together[which]
 
-    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Given | Derived:
+    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Value | Derived:
         if extractor.tables is not None:
             name = speech.key.file_label
             found = extractor.tables.select(name, wanted.table, allow_partial=extractor.allow_partial)
-            return Given(vectors.content(found), found)
+            return Value(vectors.content(found), found)
         # One value for all extractors: its digest is worked out once.
         if (speech.key, wanted) not in self._selects:
             self._selects[speech.key, wanted] = SelectVectors(speech.listing, len(speech.manifests), wanted)

@@ -23,7 +23,7 @@ from pipeline.contracts import (
 )
 from pipeline.engine.task import Work
 from pipeline.metrics import MetricError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 
@@ -116,13 +116,13 @@ def _thinned(work: Work, *names: str) -> str:
     if not models:
         return ""
     are = "model is" if len(models) == 1 else "models are"
-    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({few(models, 3)} without {few(lost, 3)})"
+    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({join_few(models, 3)} without {join_few(lost, 3)})"
 
 
 def _lost(*matrices: ScoreMatrix) -> str:
     """Which recordings some matrices lack, in words; '' for none."""
     names = list(dict.fromkeys(name for matrix in matrices for name, _ in matrix.lost))
-    return f"{len(names)} recordings could not be used ({few(names, 3)})" if names else ""
+    return f"{len(names)} recordings could not be used ({join_few(names, 3)})" if names else ""
 
 
 def _pairs(context: Context, work: Work) -> tuple[Pairs, str]:

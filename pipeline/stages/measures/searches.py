@@ -9,9 +9,9 @@ from dataclasses import replace
 import pandas as pd
 
 from pipeline.contracts import Attribute, MetricFamily
-from pipeline.engine.task import Given, Input, Task
+from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.measures.compute import Context
@@ -48,7 +48,7 @@ def inputs(
         listed = {
             key: [sorted(one.speakers.items()), sorted(one.utterances.items()), one.why] for key, one in known.items()
         }
-        found["attributes"] = Given(digest("attributes", listed), known)
+        found["attributes"] = Value(digest("attributes", listed), known)
     other = family.component.development(family.settings).get(trial_set.name)
     if other is not None:
         dev = plan.searched(_other(plan, name, trial_set, other))
@@ -73,12 +73,12 @@ def require(plan: Plan, name: str, subset: str, other: str, shared: Sequence[str
         raise ConfigError(
             f"the metric {name} is to learn its slope for {subset} from {other}, which is no other trial set that is evaluated",
             where=where,
-            cause=f"a misspelt set, or one that dataset.sets leaves out; there is {few(there) or 'no other'}",
+            cause=f"a misspelt set, or one that dataset.sets leaves out; there is {join_few(there) or 'no other'}",
             remedy=f"name one of these, or learn it from the other speakers of each set: {remedy}",
         )
     if shared:
         raise ConfigError(
-            f"{len(shared)} speakers are in {subset} and in {other}, from which the metric {name} is to learn: {few(shared)}",
+            f"{len(shared)} speakers are in {subset} and in {other}, from which the metric {name} is to learn: {join_few(shared)}",
             where=where,
             cause="a slope that has seen the speakers finds bits that are not there",
             remedy=f"name a set of other speakers, or learn it from the other speakers of each set: {remedy}",
@@ -131,7 +131,7 @@ def _attribute(name: str, values: Mapping[tuple[str, str], str], enrolled: Side,
         of_speakers.setdefault(speaker, set()).add(values[where, utterance])
     several = sorted(speaker for speaker, held in of_speakers.items() if len(held) > 1)
     if several:
-        return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {few(several)}")
+        return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {join_few(several)}")
     return Attribute(
         {speaker: min(held) for speaker, held in of_speakers.items()},
         {utterance: values[where, utterance] for where, utterance, _ in tried},

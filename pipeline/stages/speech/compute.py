@@ -15,7 +15,7 @@ import pandas as pd
 from pipeline import audio
 from pipeline.contracts import Anonymised, Anonymiser, ComponentSettings, Utterance
 from pipeline.engine.task import Work
-from pipeline.files import file_digest, name_of
+from pipeline.files import file_digest, make_file_name
 from pipeline.protocol.shards import group_runs
 from pipeline.stages.component_cache import loaded
 from pipeline.tables import manifest
@@ -103,7 +103,7 @@ def _utterance(line: Line) -> Utterance:
 
 
 def _write(folder: Path, work: Work, line: Line, made: Anonymised) -> dict[str, Any]:
-    path = Path("wav") / name_of(line.set) / f"{name_of(line.utterance)}.wav"
+    path = Path("wav") / make_file_name(line.set) / f"{make_file_name(line.utterance)}.wav"
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     audio.write(folder / path, made.wave, made.rate, made.subtype)
     work.advance(len(made.wave) / made.rate)

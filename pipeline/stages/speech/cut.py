@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline import audio
 from pipeline.engine.task import Work
-from pipeline.files import file_digest, name_of
+from pipeline.files import file_digest, make_file_name
 from pipeline.protocol.cuts import Pieces, name_piece, position_of_piece
 from pipeline.tables import manifest
 
@@ -35,7 +35,7 @@ def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[
     made = []
     for number, piece in enumerate(np.array_split(wave, count)):
         name = name_piece(row["utterance"], number)
-        path = Path("wav") / name_of(row["set"]) / f"{name_of(name)}.wav"
+        path = Path("wav") / make_file_name(row["set"]) / f"{make_file_name(name)}.wav"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         audio.write(folder / path, piece, rate, "FLOAT")
         digest = file_digest(folder / path)

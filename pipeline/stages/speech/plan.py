@@ -13,7 +13,7 @@ from pipeline.contracts import Anonymiser
 from pipeline.datasets import external_copy, prepare
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
+from pipeline.engine.task import Artefact, Input, Ref, Resources, Task, Value
 from pipeline.errors import DataError
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.cuts import Pieces, cut_rows
@@ -146,11 +146,11 @@ class TrainingSet:
         return f"{level}, {len(self.draws)} draws" if len(self.draws) > 1 else level
 
     @functools.cached_property
-    def sexes(self) -> Given:
+    def sexes(self) -> Value:
         """The sex of each speaker, as an input."""
         known = self.rows.drop_duplicates("speaker")
         sexes = dict(sorted(zip(known["speaker"].astype(str), known["sex"].astype(str))))
-        return Given(digest(sexes), sexes)
+        return Value(digest(sexes), sexes)
 
 
 def data_tasks(evaluation: Evaluation) -> list[Task]:
@@ -263,7 +263,7 @@ class Part:
     rows: pd.DataFrame
     seconds: float
     made: Ref | None = None
-    _given: dict[tuple[str, ...], Given] = field(default_factory=dict)
+    _given: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     def read(self, columns: tuple[str, ...]) -> Input:
         """The files with these columns, for those who read them: what a task makes has all."""

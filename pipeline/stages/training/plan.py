@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.contracts import Backend, Extractor, Preparation, Pretrained, Training, Transcripts, VectorSource, Weights
 from pipeline.engine import code
-from pipeline.engine.task import Given, Input, Output, Resources, Task
+from pipeline.engine.task import Input, Output, Resources, Task, Value
 from pipeline.errors import ConfigError, DataError
 from pipeline.stages.features.compute import ExtractorSpec
 from pipeline.stages.keys import ExtractorKey, TrainingKey
@@ -145,7 +145,7 @@ class LoadedExtractor:
         """Its weights as an input, for the digest in the results."""
         if self.training:
             return self.training.ref()
-        return Given(self.weights.digest, None) if self.weights else None
+        return Value(self.weights.digest, None) if self.weights else None
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ class _Making:
             if (label, learnt.key) in self.trained:
                 continue
             packed = self._packed(learnt, maker.preparation)
-            begun = {"weights": Given(maker.weights.digest, None)} if maker.weights is not None else {}
+            begun = {"weights": Value(maker.weights.digest, None)} if maker.weights is not None else {}
             trainer = maker.training.trainer
             task = Task(
                 name="train",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.contracts import ComponentSettings, Executor, runtime
-from pipeline.engine.perform import perform
+from pipeline.engine.perform import perform_task
 
 
 class Settings(ComponentSettings):
@@ -27,7 +27,7 @@ class Counting(Executor):
         for task in tasks:
             stop.check()
             progress.begin(task)
-            computed = perform(task, outcome, progress, stop)
+            computed = perform_task(task, outcome, progress, stop)
             outcome.computed += computed
             outcome.reused += not computed
             progress.end(task, computed)

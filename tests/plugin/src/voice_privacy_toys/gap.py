@@ -51,10 +51,10 @@ class Gap(MetricFamily):
 
 def plots(table: pd.DataFrame, series: list[str]) -> list[Plot]:
     """One bar a system and kind."""
-    from pipeline.figures import draw
+    from pipeline.figures import draw_svg
 
     def paint(figure: Any) -> None:
         axis = figure.subplots()
         axis.bar([f"{name} {kind}" for name, kind in zip(table["series"], table["kind"])], table["mean"])
 
-    return [Plot("gap", "Gap: means", "Means of the scores.", "Means of the scores.", draw(6, 3, paint), table)]
+    return [Plot("gap", "Gap: means", "Means of the scores.", "Means of the scores.", draw_svg(6, 3, paint), table)]

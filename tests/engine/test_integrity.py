@@ -19,15 +19,14 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.engine import leftovers, sound
-from pipeline.engine import store as store_module
-from pipeline.engine.outcome import Outcome, standing
-from pipeline.engine.sound import RECORD, Damaged
-from pipeline.engine.store import Store
+from pipeline.engine import claims
+from pipeline.engine import store as storage
+from pipeline.engine.outcome import Outcome, look_up_tasks
+from pipeline.engine.store import RECORD, Damaged, Store
 from pipeline.engine.task import Artefact, Output, Task, Work
 from pipeline.errors import DataError, StageFailed
 from pipeline.nets import checkpoints
-from pipeline.processes import Owner, mine
+from pipeline.processes import Owner, this_process
 from pipeline.seeds import digest
 from tests.running import execute
 
@@ -154,7 +153,7 @@ def test_a_plan_counts_what_is_damaged_as_missing(tmp_path: Path) -> None:
     task = Task("leaf", "a", counting([], lambda: "x"))
     execute([task], Store(tmp_path))
     (next(tmp_path.glob(f"leaf/*/*/{RECORD}"))).write_text("[]")
-    assert [reused for _, reused in standing([task], Outcome(Store(tmp_path)))] == [False]
+    assert [reused for _, reused in look_up_tasks([task], Outcome(Store(tmp_path)))] == [False]
 
 
 def test_no_flipped_bit_of_a_record_is_believed(tmp_path: Path) -> None:
@@ -295,7 +294,7 @@ def test_two_trainings_at_once_have_folders_of_their_own_and_a_dead_ones_is_take
 def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     own = store.scratch("train", KEY)
-    theirs = own.with_name(own.name.replace(mine().token(), replace(mine(), host="elsewhere").token()))
+    theirs = own.with_name(own.name.replace(this_process().token(), replace(this_process(), host="elsewhere").token()))
     own.rename(theirs)
     (theirs / "checkpoint").write_text("far")
     assert list(store.scratch("train", KEY).iterdir()) == []
@@ -305,19 +304,21 @@ def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -
 
 
 def silent(folder: Path) -> None:
-    long_ago = time.time() - leftovers.QUIET_SECONDS - 60
+    long_ago = time.time() - claims.QUIET_SECONDS - 60
     os.utime(folder, (long_ago, long_ago))
 
 
-@pytest.mark.parametrize("owner", [replace(mine(), host="elsewhere"), replace(mine(), started="1@boot.namespace")])
+@pytest.mark.parametrize(
+    "owner", [replace(this_process(), host="elsewhere"), replace(this_process(), started="1@boot.namespace")]
+)
 def test_checkpoints_are_free_when_their_process_is_not_waited_for_any_more_and_not_before(
     owner: Owner, tmp_path: Path
 ) -> None:
     """Another machine, and this one before it was started anew."""
     store = Store(tmp_path)
     final = store.folder("train", KEY)
-    claim = final.with_name(f"{KEY}{leftovers.WRITTEN}{owner.token()}-00000000")
-    theirs = final.with_name(f"{KEY}.{owner.token()}{leftovers.SCRATCH}")
+    claim = final.with_name(f"{KEY}{claims.WRITTEN}{owner.token()}-00000000")
+    theirs = final.with_name(f"{KEY}.{owner.token()}{claims.SCRATCH}")
     for path in (claim, theirs):
         path.mkdir(parents=True)
     (theirs / "checkpoint").write_text("far")
@@ -326,7 +327,7 @@ def test_checkpoints_are_free_when_their_process_is_not_waited_for_any_more_and_
             os.utime(path)
         for path in quiet:
             silent(path)
-        waited_for = bool(leftovers.writers(final))
+        waited_for = bool(claims.find_writers(final))
         assert waited_for == (len(quiet) < 2)
         own = store.scratch("train", KEY)
         assert (own / "checkpoint").exists() != waited_for
@@ -342,8 +343,8 @@ def test_of_several_checkpoints_the_one_with_most_steps_is_taken_over_and_the_lo
     store = Store(tmp_path)
     final = store.folder("train", KEY)
     for pid, step in ((11, 40), (12, 90_000), (13, -1), (14, 200), (15, 95_000)):
-        owner = replace(mine(), host="elsewhere", pid=pid)
-        folder = final.with_name(f"{KEY}.{owner.token()}{leftovers.SCRATCH}")
+        owner = replace(this_process(), host="elsewhere", pid=pid)
+        folder = final.with_name(f"{KEY}.{owner.token()}{claims.SCRATCH}")
         folder.mkdir(parents=True)
         if step >= 0:
             checkpoints.save(folder, "same", {"weights": torch.zeros(2)}, {"step": step})
@@ -358,14 +359,14 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
     store = Store(tmp_path)
     put(store)
     shelf = store.folder("stage", KEY).parent
-    day, long_ago = 24 * 3600, time.time() - leftovers.STALE_SECONDS - 60
+    day, long_ago = 24 * 3600, time.time() - claims.STALE_SECONDS - 60
 
     def dated(days: float) -> str:
         return time.strftime("%Y%m%d", time.gmtime(time.time() - days * day))
 
     kept = [
-        f"{KEY}.tmp-{mine().token()}-00000000",
-        f"{KEY}.tmp-{replace(mine(), host='elsewhere').token()}-00000000",
+        f"{KEY}.tmp-{this_process().token()}-00000000",
+        f"{KEY}.tmp-{replace(this_process(), host='elsewhere').token()}-00000000",
         f"{'e' * 64}.scratch",
         f"{KEY}.damaged-{dated(3)}-00000000",
     ]
@@ -381,16 +382,16 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
         if name in gone[:2]:
             os.utime(shelf / name, (long_ago, long_ago))
     os.utime(shelf / kept[0], (long_ago, long_ago))
-    assert store.sweep() == leftovers.Swept(removed=4, damaged=1)
+    assert store.sweep() == claims.Sweep(removed=4, damaged=1)
     assert sorted(path.name for path in shelf.iterdir()) == sorted([KEY, *kept])
-    assert Store(tmp_path / "nowhere").sweep() == leftovers.Swept(0, 0)
+    assert Store(tmp_path / "nowhere").sweep() == claims.Sweep(0, 0)
 
 
 def test_the_names_of_what_is_unfinished_fit_any_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """eCryptfs takes 143 bytes, and a machine may have a name of 64."""
-    me = replace(mine(), host="node-" + "a" * 59)
-    monkeypatch.setattr(leftovers, "mine", lambda: me)
-    monkeypatch.setattr("pipeline.engine.store.mine", lambda: me)
+    me = replace(this_process(), host="node-" + "a" * 59)
+    monkeypatch.setattr(claims, "this_process", lambda: me)
+    monkeypatch.setattr("pipeline.engine.store.this_process", lambda: me)
     store = Store(tmp_path)
     store.remember(KEY, KEY)
     put(store)
@@ -449,24 +450,24 @@ def test_what_another_process_made_again_is_not_set_aside(
 
     late = Store(tmp_path)
     if damage == "record":
-        real = store_module.read_record
+        real = storage.read_record
 
         def read(content: bytes, stage: str, key: str) -> dict[str, object]:
             first()
             return real(content, stage, key)
 
-        monkeypatch.setattr(store_module, "read_record", read)
+        monkeypatch.setattr(storage, "read_record", read)
         assert late.find("stage", KEY) is None
     else:
         found = late.find("stage", KEY)
-        digest_of = sound.file_digest
+        digest_of = storage.file_digest
 
         def hashed(path: Path) -> str:
             was = digest_of(path)
             first()
             return was
 
-        monkeypatch.setattr(sound, "file_digest", hashed)
+        monkeypatch.setattr(storage, "file_digest", hashed)
         assert found is not None
         with pytest.raises(Damaged):
             late.sound(found)

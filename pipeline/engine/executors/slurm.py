@@ -6,7 +6,13 @@ disk and performs its part (pipeline/evaluation/job.py). All that jobs know of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,13 +20,12 @@ from pydantic import Field, field_validator
 
 from pipeline import contracts, slurm
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.engine import failures, in_turn
-from pipeline.engine.executors.slurm import jobs
+from pipeline.engine import failures, perform
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Task
-from pipeline.engine.waves import Ask, Wave, waves
+from pipeline.engine.waves import Request, Wave, plan_waves
 from pipeline.errors import ConfigError
 
 EXTRA = frozenset(
@@ -62,7 +67,7 @@ class Amounts(ComponentSettings):
     gpus: int | None = runtime(None, ge=0)
     extra: dict[str, Value] = runtime({})
 
-    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+    _known = field_validator("extra")(classmethod(lambda cls, value: check_options(value)))
 
 
 class Settings(ComponentSettings):
@@ -98,10 +103,10 @@ class Settings(ComponentSettings):
     chunk_minutes: float = runtime(20, gt=0)
     retries: int = runtime(2, ge=0)
 
-    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+    _known = field_validator("extra")(classmethod(lambda cls, value: check_options(value)))
 
 
-def known(extra: Mapping[str, Value]) -> Mapping[str, Value]:
+def check_options(extra: Mapping[str, Value]) -> Mapping[str, Value]:
     """Options of sbatch that may be given, with dashes."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in extra.items()}
     wrong = sorted(plain.keys() - EXTRA)
@@ -124,7 +129,7 @@ class Executor(contracts.Sender):
 
     def require(self) -> None:
         """See :meth:`pipeline.contracts.Sender.require`."""
-        jobs.require()
+        require_slurm()
 
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
@@ -135,7 +140,7 @@ class Executor(contracts.Sender):
             ConfigError: a GPU is asked for, and no job may have one.
         """
         chunk = 0.0 if alone else 60.0 * self.settings.chunk_minutes
-        shared = waves(
+        shared = plan_waves(
             tasks, lambda task: self._ask(task.name, device != "cpu" and task.resources.device), seconds, chunk
         )
         using = any(task.resources.device for task in tasks)
@@ -161,31 +166,31 @@ class Executor(contracts.Sender):
         try:
             for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
                 after = [job for place in wave.after for job in sent[place]]
-                sent.append(jobs.send(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
+                sent.append(submit(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
             ask = self._ask(REPORT, False, time=min(LAST_MINUTES, self.settings.time))
             every = [job for one in [*sent, *others] for job in one]
-            sent.append(jobs.send(f"{name}-report", [last], self._options(ask), every, folder))
+            sent.append(submit(f"{name}-report", [last], self._options(ask), every, folder))
         except BaseException:
-            jobs.cancel([job for one in sent for job in one])
+            cancel_jobs([job for one in sent for job in one])
             raise
         return sent
 
     def cancelling(self, sent: Sequence[str]) -> str:
         """See :meth:`pipeline.contracts.Sender.cancelling`."""
-        return f"scancel {' '.join(slurm.mains(sent))}"
+        return f"scancel {' '.join(slurm.list_main_ids(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
         """See :meth:`pipeline.contracts.Sender.states`."""
-        answer = slurm.ask(sent) if sent else slurm.Answer()
+        answer = slurm.query_jobs(sent) if sent else slurm.Answer()
         return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
         """Run tasks here and now, in turn; see :meth:`pipeline.contracts.Executor.execute`."""
-        failures.raise_for(in_turn.performed(tasks, stop, outcome, progress, fail_fast))
+        failures.raise_failures(perform.perform_tasks(tasks, stop, outcome, progress, fail_fast))
 
-    def _ask(self, stage: str, device: bool, **fields: Any) -> Ask:
+    def _ask(self, stage: str, device: bool, **fields: Any) -> Request:
         """What the jobs of a stage ask for, which may use a GPU or not."""
         own = self.settings.stages.get(stage, Amounts())
         gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
@@ -199,9 +204,9 @@ class Executor(contracts.Sender):
             extra |= given.pop("extra")
             asked |= given
         options = {**asked, "gpus": gpus, **{f"--{name}": value for name, value in extra.items()}}
-        return Ask(gpus > 0, tuple(sorted(options.items())))
+        return Request(gpus > 0, tuple(sorted(options.items())))
 
-    def _options(self, ask: Ask) -> dict[str, Any]:
+    def _options(self, ask: Request) -> dict[str, Any]:
         """As submitit has them."""
         given = dict(ask.options)
         extra = {name.removeprefix("--"): value for name, value in given.items() if name.startswith("--")}
@@ -223,3 +228,111 @@ class Executor(contracts.Sender):
             if given[name]:
                 options[f"slurm_{name}"] = given[name]
         return options
+
+
+# Jobs are handed to Slurm by submitit -------------------------------------------------------------------------------
+
+COMMANDS = ("sbatch", "srun", "squeue", "scancel")
+MOST = 1000
+"""Jobs of one array; Slurm's own limit (MaxArraySize) is 1001 unless a cluster says otherwise."""
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+"""What of Slurm's variables is of the cluster; all else is of the job in which this process runs, if any."""
+
+
+def require_slurm() -> None:
+    """That jobs can be sent from here.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    try:
+        import submitit  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "executor=slurm needs submitit, which is not installed with this Python",
+            where="executor",
+            cause=str(error),
+            remedy=f"{shlex.quote(sys.executable)} -m pip install 'voice-privacy-pipeline[slurm]'",
+        ) from error
+    absent = [command for command in COMMANDS if shutil.which(command) is None]
+    if absent:
+        raise ConfigError(
+            f"there is no Slurm here: {', '.join(absent)} not found on the PATH",
+            where="executor=slurm",
+            cause="this machine is no node of a cluster, or the module that holds its commands is not loaded",
+            remedy="run the same command on a login node, or with executor=local: all is then computed here",
+        )
+
+
+def submit(
+    name: str, calls: Sequence[Callable[[], Any]], options: Mapping[str, Any], after: Sequence[str], folder: Path
+) -> list[str]:
+    """Hand calls to Slurm, a job each.
+
+    Args:
+        name: of the jobs.
+        calls: small things that pickle.
+        options: of submitit's.
+        after: ids of jobs that have to end before, however they end.
+        folder: where submitit keeps what it needs, and what the jobs print.
+
+    Returns:
+        The ids of the jobs, parts of an array as ARRAY_PART.
+
+    Raises:
+        ConfigError: Slurm does not take them; what it took of these is cancelled.
+    """
+    import submitit
+
+    sent: list[str] = []
+    python = f"{shlex.quote(sys.executable)} -P"  # a job imports nothing from the folder that it starts in
+    executor = submitit.AutoExecutor(folder / "%j", cluster="slurm", slurm_python=python)
+    more = {"slurm_dependency": f"afterany:{':'.join(slurm.list_main_ids(after))}"} if after else {}
+    executor.update_parameters(name=name, **options, **more)
+    try:
+        with _leave_job():
+            for start in range(0, len(calls), MOST):
+                some = calls[start : start + MOST]
+                sent += [str(job.job_id) for job in executor.map_array(_call, some)]
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+        cancel_jobs(sent)
+        raise ConfigError(
+            f"Slurm did not take the jobs: {_last_line(error)}",
+            where="executor",
+            cause="a partition, an account or an amount that this cluster does not have, more jobs than you may send at once, "
+            "or no controller that answers",
+            remedy="give what sinfo and sacctmgr show by executor.partition=…, .account=…, .time=MINUTES, .mem_gb=…, .cpus=… and .gpus=… "
+            "(0: no job asks for a GPU), executor.stages={train: {partition: …}} for one stage; fewer, longer jobs by executor.chunk_minutes=…",
+        ) from error
+    except BaseException:
+        cancel_jobs(sent)
+        raise
+    return sent
+
+
+def cancel_jobs(jobs: Sequence[str]) -> None:
+    """End jobs, as far as Slurm can be reached."""
+    if jobs:
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(["scancel", *slurm.list_main_ids(jobs)], capture_output=True, timeout=60, check=False)
+
+
+def _call(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+@contextmanager
+def _leave_job() -> Iterator[None]:
+    """Without what Slurm says to the job in which this process runs: jobs that are sent must not take it for their own."""
+    held = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name not in KEPT}
+    for name in held:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(held)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
+    return lines[-1] if lines else type(error).__name__

@@ -7,7 +7,7 @@ A run that misses an artefact computes it again.
 
 Trained weights that no run has used yet are kept, unless they are asked for: the verb ``train`` makes them, and no run folder.
 
-Not touched: what is being written, checkpoints and what was set aside (:mod:`pipeline.engine.leftovers` has their rules); ``recordings``
+Not touched: what is being written, checkpoints and what was set aside (:mod:`pipeline.engine.claims` has their rules); ``recordings``
 and ``files``, which the next run over the same data reads whatever its settings, and of which no run says what it used; ``selections``,
 notes of a hundred bytes.
 """
@@ -23,16 +23,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.engine import inventory, leftovers, used
-from pipeline.engine.inventory import Found
+from pipeline.engine import claims, inventory, usage
+from pipeline.engine.inventory import StoredArtefact
 from pipeline.errors import ConfigError, DataError, os_error
-from pipeline.names import few
-from pipeline.processes import mine
+from pipeline.names import join_few
+from pipeline.processes import this_process
 from pipeline.tables import status
 
 
 @dataclass(frozen=True)
-class Plan:
+class Removal:
     """What would be removed.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plan:
         silent: names of other runs that do not say what they used.
     """
 
-    goes: tuple[Found, ...]
+    goes: tuple[StoredArtefact, ...]
     kept: int
     young: int
     idle: int
@@ -57,7 +57,7 @@ class Plan:
         return sum(one.bytes for one in self.goes)
 
 
-def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: bool = False) -> Plan:
+def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: bool = False) -> Removal:
     """What to remove from the store below ``paths.root``.
 
     Args:
@@ -69,17 +69,18 @@ def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: b
         ConfigError: a run to keep, or one that goes on, does not say what it used.
         DataError: a list of what a run used is damaged.
     """
-    others = [run for run in used.folders(root) if run.resolve() not in {one.resolve() for one in keep}]
-    going = [run for run in others if used.goes_on(run)]
-    lists = {run: used.read(run) for run in (*keep, *going)}
+    others = [run for run in usage.list_runs(root) if run.resolve() not in {one.resolve() for one in keep}]
+    going = [run for run in others if usage.is_active(run)]
+    lists = {run: usage.read_usage(run) for run in (*keep, *going)}
     _refuse_silent(
-        [run for run in keep if lists[run] is None], [run for run in going if lists[run] is None and not _waits(run)]
+        [run for run in keep if lists[run] is None],
+        [run for run in going if lists[run] is None and not _is_waiting(run)],
     )
     needed = {key for keys in lists.values() for key in keys or ()}
-    ended = {run: _said(run) for run in others if run not in going}
+    ended = {run: _read_usage(run) for run in others if run not in going}
     asked_for = needed.union(*(keys for keys in ended.values() if keys is not None))
     goes, counts = [], Counter[str]()
-    for found in inventory.artefacts(root / "store"):
+    for found in inventory.list_artefacts(root / "store"):
         key = (found.stage, found.key)
         if key in needed:
             counts["kept"] += 1
@@ -90,7 +91,7 @@ def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: b
         else:
             goes.append(found)
     lost = {(one.stage, one.key) for one in goes}
-    return Plan(
+    return Removal(
         tuple(goes),
         counts["kept"],
         counts["young"],
@@ -101,15 +102,15 @@ def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: b
     )
 
 
-def _said(run: Path) -> set[used.Key] | None:
+def _read_usage(run: Path) -> set[usage.Key] | None:
     """What a run that is not kept used; None where that cannot be told."""
     try:
-        return used.read(run)
+        return usage.read_usage(run)
     except DataError:
         return None
 
 
-def _waits(run: Path) -> bool:
+def _is_waiting(run: Path) -> bool:
     """Whether a run has not begun: it waits for its cluster, and has used nothing."""
     return status.read(run).get("state") == "submitted"
 
@@ -117,16 +118,16 @@ def _waits(run: Path) -> bool:
 def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
     if keep:
         raise ConfigError(
-            f"what {'run' if len(keep) == 1 else 'runs'} {few([run.name for run in keep], 5)} used cannot be told, so nothing is removed",
+            f"what {'run' if len(keep) == 1 else 'runs'} {join_few([run.name for run in keep], 5)} used cannot be told, so nothing is removed",
             where=str(keep[0]),
             cause="it was made by an earlier version, or ended before it used anything",
-            remedy=f"leave it out of --keep if its results need not be kept in the store, or {used.again(keep[0])}",
+            remedy=f"leave it out of --keep if its results need not be kept in the store, or {usage.explain_rerun(keep[0])}",
         )
     if going:
         quiet = status.quiet(going[0])
         gone = f"; if it has died, remove its folder first: rm -r {shlex.quote(str(going[0]))}" if quiet else ""
         raise ConfigError(
-            f"{few([run.name for run in going], 5)} may still go on, and what it uses cannot be told, so nothing is removed",
+            f"{join_few([run.name for run in going], 5)} may still go on, and what it uses cannot be told, so nothing is removed",
             where=str(going[0]),
             cause=quiet or "it is a run of an earlier version, or one that has just begun",
             remedy=f"wait until it has ended, and run the same command again{gone}",
@@ -141,7 +142,7 @@ def _age(folder: Path) -> float:
         return 0.0
 
 
-def remove(chosen: Plan) -> tuple[int, int]:
+def remove_artefacts(chosen: Removal) -> tuple[int, int]:
     """Remove what a plan says; how many artefacts, and their bytes.
 
     Raises:
@@ -149,7 +150,7 @@ def remove(chosen: Plan) -> tuple[int, int]:
     """
     count = size = 0
     for found in chosen.goes:
-        name = f"{found.key}{leftovers.WRITTEN}{mine().token()}-{uuid.uuid4().hex[:8]}"
+        name = f"{found.key}{claims.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}"
         weighs = found.bytes
         try:
             doomed = found.folder.rename(found.folder.with_name(name))

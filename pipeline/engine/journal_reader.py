@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.engine.journal import FOLDER
-from pipeline.processes import Owner, from_token, is_dead
+from pipeline.processes import Owner, is_dead, parse_token
 
 State = Literal["waiting", "running", "done", "reused", "failed", "skipped", "lost"]
 """``skipped``: not run, because one that it stands on failed. ``lost``: begun by a process that ended before it was done."""
@@ -85,7 +85,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """All tasks of a run at one moment, in the order in which they were planned."""
 
     tasks: tuple[TaskState, ...] = ()
@@ -113,7 +113,7 @@ class Look:
         """Seconds of audio that were worked through in a second, over the last seconds; None where there were none."""
         since = max((start for start, _, _ in self.gains), default=0.0)
         since = min(window, max([since, *(task.took for task in self.of("running"))]))
-        done = sum(_within(start, end, audio, since) for start, end, audio in self.gains)
+        done = sum(_share_within(start, end, audio, since) for start, end, audio in self.gains)
         return done / since if since > 0 and done > 0 else None
 
     def overall_rate(self) -> float | None:
@@ -162,7 +162,7 @@ class _Speed:
         return task.expected
 
 
-def _within(start: float, end: float, audio: float, window: float) -> float:
+def _share_within(start: float, end: float, audio: float, window: float) -> float:
     """How much of the audio between two moments (seconds ago) falls into the last seconds."""
     if end > window:
         return 0.0
@@ -180,7 +180,7 @@ class Journals:
         self.folder = run / FOLDER
         self._files: dict[str, _Journal] = {}
 
-    def look(self, over: bool = False, ended_jobs: Collection[str] = ()) -> Look:
+    def look(self, over: bool = False, ended_jobs: Collection[str] = ()) -> Snapshot:
         """All tasks as they stand now.
 
         Args:
@@ -189,7 +189,7 @@ class Journals:
         """
         # Looked at before the journals are read: what a process wrote before it died is then read too.
         names = self._names()
-        dead = {name for name in names if (owner := _owner(name)) is not None and is_dead(owner)}
+        dead = {name for name in names if (owner := _read_owner(name)) is not None and is_dead(owner)}
         for name in names:
             self._files.setdefault(name, _Journal(self.folder / name)).read()
         now = time.time()
@@ -200,12 +200,12 @@ class Journals:
             ended = over or name in dead or (journal.job != "" and journal.job in ended_jobs)
             for task in journal.at(now, ended):
                 known = tasks.get(task.id)
-                tasks[task.id] = task if known is None else _together(known, task)
+                tasks[task.id] = task if known is None else _merge_states(known, task)
             processes.append(
                 Process(journal.host, journal.pid, journal.job, ended or journal.ended, journal.now(now) - journal.last)
             )
             gains += journal.gained(now)
-        return Look(tuple(tasks.values()), tuple(processes), tuple(gains))
+        return Snapshot(tuple(tasks.values()), tuple(processes), tuple(gains))
 
     def _names(self) -> list[str]:
         try:
@@ -214,8 +214,8 @@ class Journals:
             return []
 
 
-def _owner(name: str) -> Owner | None:
-    return from_token(name.removesuffix(".jsonl"))
+def _read_owner(name: str) -> Owner | None:
+    return parse_token(name.removesuffix(".jsonl"))
 
 
 def _rank(task: TaskState) -> tuple[int, float]:
@@ -224,7 +224,7 @@ def _rank(task: TaskState) -> tuple[int, float]:
     return {"running": 2, "waiting": 0}.get(task.state, 1), task.at
 
 
-def _together(one: TaskState, other: TaskState) -> TaskState:
+def _merge_states(one: TaskState, other: TaskState) -> TaskState:
     """A task that stands in two journals."""
     chosen = max(one, other, key=_rank)
     expected = next((task.expected for task in (one, other) if task.expected is not None), None)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import followed, journal
+from pipeline.engine import journal, journal_reader
 from pipeline.engine.executors.local import Executor, Settings
-from pipeline.engine.followed import Journals, Look, TaskState
-from pipeline.engine.journal import Journal, short
+from pipeline.engine.journal import Journal, shorten_id
+from pipeline.engine.journal_reader import Journals, Snapshot, TaskState
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
@@ -44,7 +44,7 @@ def perform(tasks: Sequence[Task], run: Path, stop: Stop | None = None, fail_fas
     return told
 
 
-def states(look: Look) -> dict[str, str]:
+def states(look: Snapshot) -> dict[str, str]:
     return {task.label: task.state for task in look.tasks}
 
 
@@ -73,7 +73,7 @@ def test_each_end_of_a_task_is_told(tmp_path: Path) -> None:
     first, second = look.of("failed")
     assert first.error == "too few. To mend it: add some" and first.trace == ""
     assert second.trace.splitlines()[-1] == "ValueError: no good" and 'raise ValueError("no good")' in second.trace
-    assert second.log == str(run / "run.log") and second.id == short(worse)
+    assert second.log == str(run / "run.log") and second.id == shorten_id(worse)
 
 
 def test_what_fail_fast_did_not_begin_waits_and_what_a_signal_broke_off_is_lost(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ HELD = """
 import sys
 from pathlib import Path
 from pipeline.engine.task import Task
-from tests.engine.test_followed import leaf, on, perform, writes
+from tests.engine.test_journal_reader import leaf, on, perform, writes
 
 def held(work):
     print("working", flush=True)
@@ -196,7 +196,7 @@ def test_every_beginning_of_a_journal_can_be_read_and_what_is_added_is_taken_in_
     (whole,) = (tmp_path / "run" / "tasks").iterdir()
     content, copy = whole.read_bytes(), tmp_path / "copy" / "tasks" / whole.name
     reader = Journals(tmp_path / "copy")
-    assert reader.look() == Look()
+    assert reader.look() == Snapshot()
     copy.parent.mkdir(parents=True)
     shown = []
     for end in [*range(0, len(content), 7), len(content)]:
@@ -237,14 +237,14 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(journal, "time", made)
-    monkeypatch.setattr(followed, "time", made)
+    monkeypatch.setattr(journal_reader, "time", made)
     return made
 
 
 @pytest.mark.parametrize("jump", [0.0, -3600.0])
 def test_rate_and_time_left_have_a_closed_form(tmp_path: Path, clock: Clock, jump: float) -> None:
     """Each task has 100 s of audio in 10 s; the last is seen half way, with three more of the stage and two of an unknown one."""
-    looks: list[Look] = []
+    looks: list[Snapshot] = []
     reader = Journals(tmp_path / "run")
 
     def ten(work: Work) -> None:
@@ -277,7 +277,7 @@ def test_rate_and_time_left_have_a_closed_form(tmp_path: Path, clock: Clock, jum
 
 
 def test_audio_within_a_task_counts_before_it_ends(tmp_path: Path, clock: Clock) -> None:
-    looks: list[Look] = []
+    looks: list[Snapshot] = []
     reader = Journals(tmp_path / "run")
 
     def slow(work: Work) -> None:
@@ -299,7 +299,7 @@ def test_audio_within_a_task_counts_before_it_ends(tmp_path: Path, clock: Clock)
 
 
 def test_expectations_of_earlier_runs_stand_in_until_there_is_something_better(tmp_path: Path, clock: Clock) -> None:
-    looks: list[Look] = []
+    looks: list[Snapshot] = []
     run = tmp_path / "run"
     run.mkdir()
 
@@ -321,5 +321,5 @@ def test_a_task_of_no_known_plan_is_still_told(tmp_path: Path) -> None:
     (path,) = (run / "tasks").iterdir()
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     (task,) = Journals(run).look().tasks
-    assert (task.id, task.stage, task.state) == (short(leaf(0)), "?", "done")
+    assert (task.id, task.stage, task.state) == (shorten_id(leaf(0)), "?", "done")
     assert isinstance(task, TaskState)

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from pipeline.engine import leftovers, turns
+from pipeline.engine import claims
 from pipeline.engine import perform as perform_module
 from pipeline.engine.executors import local
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.perform import perform
+from pipeline.engine.perform import perform_task
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
-from pipeline.processes import Owner, mine
+from pipeline.processes import Owner, this_process
 from tests.engine import labour
 from tests.engine.labour import leaf, until
 from tests.engine.slow_files import CALLS, EPOCH, Process, SlowFiles
@@ -74,7 +74,7 @@ def test_of_processes_that_start_at_one_instant_each_result_is_made_once(
     assert [one.exitcode for one in started] == [0] * processes
     made = sorted((path.name.split("-")[0] for path in (tmp_path / "made").iterdir()), key=int)
     assert made == NAMES
-    assert not [path for path in (tmp_path / "store").glob("*/*/*") if leftovers.WRITTEN in path.name]
+    assert not [path for path in (tmp_path / "store").glob("*/*/*") if claims.WRITTEN in path.name]
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ def store(tmp_path: Path) -> Store:
 def written_by(store: Store, task: Task, owner: Owner) -> Path:
     """The folder in which another process makes the output of a task."""
     outcome = Outcome(store)
-    perform(task, outcome, Progress(), Stop())  # its key
+    perform_task(task, outcome, Progress(), Stop())  # its key
     final = outcome.artefact(task.ref()).place
     final.rename(final.with_name(f"{final.name}.away"))
-    folder = final.with_name(f"{final.name}{leftovers.WRITTEN}{owner.token()}-{uuid.uuid4().hex[:8]}")
+    folder = final.with_name(f"{final.name}{claims.WRITTEN}{owner.token()}-{uuid.uuid4().hex[:8]}")
     folder.mkdir()
     return folder
 
@@ -105,10 +105,10 @@ ELSEWHERE = Owner("another-machine", 17, "1@boot.namespace")
 def test_who_is_at_work_is_waited_for(store: Store, task: Task, how: str) -> None:
     """By who then finds the result, and by who then finds none and makes it."""
     theirs = written_by(store, task, ELSEWHERE)
-    final = theirs.with_name(theirs.name.partition(leftovers.WRITTEN)[0])
+    final = theirs.with_name(theirs.name.partition(claims.WRITTEN)[0])
     computed: list[bool] = []
     waits = threading.Thread(
-        target=lambda: computed.append(perform(task, Outcome(store), Progress(), Stop())), daemon=True
+        target=lambda: computed.append(perform_task(task, Outcome(store), Progress(), Stop())), daemon=True
     )
     waits.start()
     time.sleep(0.3)
@@ -122,14 +122,14 @@ def test_who_is_at_work_is_waited_for(store: Store, task: Task, how: str) -> Non
 
 def test_who_is_silent_or_has_ended_is_not_waited_for(store: Store, task: Task) -> None:
     silent = written_by(store, task, ELSEWHERE)
-    long_ago = time.time() - leftovers.QUIET_SECONDS - 60
+    long_ago = time.time() - claims.QUIET_SECONDS - 60
     os.utime(silent, (long_ago, long_ago))
     child = multiprocessing.get_context("spawn").Process(target=os.getpid)
     child.start()
-    dead = Owner(mine().host, child.pid or 0, mine().started)
+    dead = Owner(this_process().host, child.pid or 0, this_process().started)
     child.join()
     silent.with_name(silent.name.replace(ELSEWHERE.token(), dead.token())).mkdir()
-    assert perform(task, Outcome(store), Progress(), Stop())
+    assert perform_task(task, Outcome(store), Progress(), Stop())
 
 
 def test_a_signal_ends_the_wait(store: Store, task: Task) -> None:
@@ -137,13 +137,13 @@ def test_a_signal_ends_the_wait(store: Store, task: Task) -> None:
     stop = Stop()
     stop.number = signal.SIGTERM
     with pytest.raises(Stopped):
-        perform(task, Outcome(store), Progress(), stop)
+        perform_task(task, Outcome(store), Progress(), stop)
 
 
 def test_who_works_long_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 0.01)
     os.utime(tmp_path, (0, 0))
-    with turns.touching([tmp_path]):
+    with claims.touch_claims([tmp_path]):
         until(lambda: tmp_path.stat().st_mtime > 0)
     assert tmp_path.stat().st_mtime > 0
 
@@ -152,7 +152,7 @@ def test_work_that_hangs_is_not_waited_for_though_its_process_lives(
     store: Store, task: Task, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "pipeline")
-    monkeypatch.setattr(turns, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 0.01)
     theirs = written_by(store, task, ELSEWHERE)
     os.utime(theirs, (0, 0))
     beats = 0
@@ -160,12 +160,12 @@ def test_work_that_hangs_is_not_waited_for_though_its_process_lives(
     def hangs() -> float:
         nonlocal beats
         beats += 1
-        return time.monotonic() - turns.HANG_SECONDS - 1
+        return time.monotonic() - claims.HANG_SECONDS - 1
 
-    with turns.touching([theirs], hangs):
+    with claims.touch_claims([theirs], hangs):
         until(lambda: beats > 3)
         assert theirs.stat().st_mtime == 0
-        assert perform(task, Outcome(store), Progress(), Stop())
+        assert perform_task(task, Outcome(store), Progress(), Stop())
     assert "process 17 of another machine began it and has been silent for minutes" in caplog.text
 
 
@@ -189,8 +189,8 @@ def test_each_report_of_a_task_is_a_sign_that_its_work_goes_on(store: Store, mon
         labour.says("a", work)
 
     before, outcome = leaf("before", labour.says, "a"), Outcome(store)
-    perform(before, outcome, Progress(), Stop())
-    perform(Task("leaf", "works", works, inputs={"before": before.ref()}), outcome, Progress(), Stop())
+    perform_task(before, outcome, Progress(), Stop())
+    perform_task(Task("leaf", "works", works, inputs={"before": before.ref()}), outcome, Progress(), Stop())
     assert signs == [1000.0, 2000.0, 3000.0, 4000.0]
 
 
@@ -210,7 +210,7 @@ class Crowd:
 
     def _work(self, process: Process, keys: Sequence[str]) -> None:
         while missing := {key: key for key in keys if self.store.find("leaf", key) is None}:
-            folders = turns.folders(self.store, self.task, missing, Stop())
+            folders = claims.claim_folders(self.store, self.task, missing, Stop())
             if folders is None:
                 continue
             self.began.append(self.slow.seconds)
@@ -227,7 +227,7 @@ class Crowd:
                     self.made.append(key)
 
     def claims(self) -> list[Path]:
-        return [path for path in self.store.root.glob("*/*/*") if leftovers.WRITTEN in path.name]
+        return [path for path in self.store.root.glob("*/*/*") if claims.WRITTEN in path.name]
 
 
 KEYS = [f"ab{number:062x}" for number in range(3)]
@@ -242,9 +242,9 @@ def test_on_a_slow_file_system_one_of_many_begins_soon_and_nothing_is_made_twice
     crowd = Crowd(slow, tmp_path, work_seconds=20.0)
     for pid in (1, 999_999) if seed % 2 else ():
         token = Owner("node-gone", pid, "1@boot.namespace").token()
-        gone = crowd.store.folder("leaf", KEYS[0]).with_name(f"{KEYS[0]}{leftovers.WRITTEN}{token}-00000000")
+        gone = crowd.store.folder("leaf", KEYS[0]).with_name(f"{KEYS[0]}{claims.WRITTEN}{token}-00000000")
         gone.mkdir(parents=True)
-        os.utime(gone, (EPOCH - leftovers.QUIET_SECONDS - 60,) * 2)
+        os.utime(gone, (EPOCH - claims.QUIET_SECONDS - 60,) * 2)
     slow.run([(slow.random.uniform(0, 0.5), crowd.wants(number, KEYS[:1])) for number in range(32)])
     assert crowd.made == KEYS[:1] and crowd.began[0] <= 10.0, crowd.began
     assert len(crowd.claims()) == (2 if seed % 2 else 0)
@@ -269,7 +269,7 @@ def test_machines_that_go_down_hold_the_others_up_for_minutes_and_no_longer(
     living = [crowd.wants(number, KEYS[:1]) for number in range(8, 12)]
     slow.run([(slow.random.uniform(0, 2), process) for process in [*dying, *living]])
     assert crowd.made == KEYS[:1]
-    assert slow.seconds < (1 + len(dying)) * (leftovers.QUIET_SECONDS + turns.RACE_SECONDS)
+    assert slow.seconds < (1 + len(dying)) * (claims.QUIET_SECONDS + claims.RACE_SECONDS)
 
 
 @pytest.mark.parametrize("dying", [0, 1], ids=["the smaller", "the larger"])
@@ -283,6 +283,6 @@ def test_of_two_that_begin_together_one_may_go_down_at_any_call(
             crowd = Crowd(slow, tmp_path / str(call), work_seconds=20.0)
             slow.run([(0.0, crowd.wants(number, KEYS[:1], call if number == dying else -1)) for number in (0, 1)])
         assert crowd.made == KEYS[:1]
-        assert slow.seconds < leftovers.QUIET_SECONDS + turns.RACE_SECONDS
-        waited += slow.seconds > leftovers.QUIET_SECONDS
+        assert slow.seconds < claims.QUIET_SECONDS + claims.RACE_SECONDS
+        waited += slow.seconds > claims.QUIET_SECONDS
     assert waited, "in none of them a claim was left"

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import code, keys
+from pipeline.engine import code
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.sound import RECORD
-from pipeline.engine.task import Name, Task
+from pipeline.engine.store import RECORD
+from pipeline.engine.task import Name, Task, describe_key, list_makers
 
 LOOKED_AT = 400
 """Records of a stage that are read."""
@@ -76,7 +76,7 @@ class Reasons:
     """Answers for many tasks, over what their executor would find.
 
     Args:
-        outcome: with all that is done taken from the store (:func:`pipeline.engine.outcome.standing`).
+        outcome: with all that is done taken from the store (:func:`pipeline.engine.outcome.look_up_tasks`).
     """
 
     def __init__(self, outcome: Outcome) -> None:
@@ -97,19 +97,19 @@ class Reasons:
         shelf = self._shelf(task.name)
         if not shelf.forms:
             return NOTHING
-        parts = keys.parts(task, name, self.outcome.digest)
-        versions = [code.read_version(module) for module in keys.makers(task, name)]
+        parts = describe_key(task, name, self.outcome.digest)
+        versions = [code.read_version(module) for module in list_makers(task, name)]
         made_by = frozenset(version.name for version in versions if version is not None)
-        form, inputs = _form(parts), _inputs(parts)
+        form, inputs = _make_form(parts), _list_inputs(parts)
         best: tuple[tuple[int, bool, int], Form, _Stored] | None = None
         for distance, other in self._ordered(task.name, shelf, form, made_by):
             if best is not None and distance > best[0][0]:
                 break
-            for more, stored in _closest(shelf, other, inputs, task.label):
+            for more, stored in _find_closest(shelf, other, inputs, task.label):
                 rank = (distance + more, stored.label != task.label, stored.age)
                 if best is None or rank < best[0]:
                     best = rank, other, stored
-        return NOTHING if best is None else _difference(form, inputs, best[1], best[2], best[0][0], task.label)
+        return NOTHING if best is None else _describe_difference(form, inputs, best[1], best[2], best[0][0], task.label)
 
     def _shelf(self, stage: str) -> _Shelf:
         if stage not in self._shelves:
@@ -125,7 +125,7 @@ class Reasons:
         return self._distances[asked]
 
 
-def _closest(
+def _find_closest(
     shelf: _Shelf, form: Form, inputs: tuple[tuple[str, str], ...], label: str
 ) -> Iterator[tuple[int, _Stored]]:
     """Of the results of a form, those with the most equal inputs and that with this label, with the number of other inputs."""
@@ -141,11 +141,11 @@ def _closest(
 
 def _shelf(folder: Path) -> _Shelf:
     made = _Shelf()
-    for age, place in enumerate(_newest(folder)):
+    for age, place in enumerate(_list_newest(folder)):
         try:
             record = json.loads((place / RECORD).read_bytes())
             parts, label = record["parts"], str(record["notes"].get("label", ""))
-            form, stored = _form(parts), _Stored(_inputs(parts), label, age)
+            form, stored = _make_form(parts), _Stored(_list_inputs(parts), label, age)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue  # `store verify` is there to say so
         several = made.forms.setdefault(form, [])
@@ -156,7 +156,7 @@ def _shelf(folder: Path) -> _Shelf:
     return made
 
 
-def _newest(folder: Path) -> list[Path]:
+def _list_newest(folder: Path) -> list[Path]:
     """The newest results of a stage, the newest first."""
     found: list[tuple[int, str]] = []
     try:
@@ -170,27 +170,27 @@ def _newest(folder: Path) -> list[Path]:
     return [Path(path) for _, path in sorted(found, reverse=True)[:LOOKED_AT]]
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _expect_mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{value!r} is no mapping")
     return value
 
 
-def _form(parts: Mapping[str, Any]) -> Form:
-    own = _mapping(parts["output"])
+def _make_form(parts: Mapping[str, Any]) -> Form:
+    own = _expect_mapping(parts["output"])
     several = {
-        "setting": _mapping(parts["settings"]),
-        "output setting": _mapping(own["settings"]),
-        "version of": _mapping(parts["code"]),
-        "library": _mapping(parts["libraries"]),
+        "setting": _expect_mapping(parts["settings"]),
+        "output setting": _expect_mapping(own["settings"]),
+        "version of": _expect_mapping(parts["code"]),
+        "library": _expect_mapping(parts["libraries"]),
     }
     found = [(f"{of} {name}", _json(value)) for of, group in several.items() for name, value in sorted(group.items())]
     return (*found, ("version of keys", _json(parts["key_version"])))
 
 
-def _inputs(parts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    own = _mapping(_mapping(parts["output"])["inputs"])
-    return tuple((str(name), str(value)) for name, value in sorted({**_mapping(parts["inputs"]), **own}.items()))
+def _list_inputs(parts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    own = _expect_mapping(_expect_mapping(parts["output"])["inputs"])
+    return tuple((str(name), str(value)) for name, value in sorted({**_expect_mapping(parts["inputs"]), **own}.items()))
 
 
 def _json(value: Any) -> str:
@@ -214,11 +214,11 @@ def _distance(form: Form, other: Form) -> int:
     return len({name for name, _ in set(form) ^ set(other)})
 
 
-def _difference(
+def _describe_difference(
     form: Form, inputs: tuple[tuple[str, str], ...], other: Form, stored: _Stored, count: int, label: str
 ) -> Reason:
     """The first field that differs from the nearest result, with both values, and how many more."""
-    said = next(_differing(form, other), "")
+    said = next(_describe_fields(form, other), "")
     if not said:
         there = dict(stored.inputs)
         said = next((f"input {name} differs" for name, value in inputs if there.get(name) != value), "")
@@ -228,14 +228,14 @@ def _difference(
     return Reason(said + more, "" if stored.label == label else stored.label)
 
 
-def _differing(form: Form, other: Form) -> Iterator[str]:
+def _describe_fields(form: Form, other: Form) -> Iterator[str]:
     one, two = dict(form), dict(other)
     for name in dict.fromkeys([*one, *two]):
         if one.get(name) != two.get(name):
-            yield f"{name.removeprefix('output ')} {_shown(one.get(name))}, stored: {_shown(two.get(name))}"
+            yield f"{name.removeprefix('output ')} {_shorten(one.get(name))}, stored: {_shorten(two.get(name))}"
 
 
-def _shown(value: str | None) -> str:
+def _shorten(value: str | None) -> str:
     """A value in a line."""
     if value is None:
         return "none"

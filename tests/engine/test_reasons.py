@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import code, why
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.sound import RECORD
+from pipeline.engine import code
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.reasons import NOTHING, Reason, Reasons
 from pipeline.engine.stop import Stop
-from pipeline.engine.store import Store
-from pipeline.engine.task import Given, Name, Output, Ref, Task, Work
-from pipeline.engine.why import NOTHING, Reason, Reasons
+from pipeline.engine.store import RECORD, Store
+from pipeline.engine.task import Name, Output, Ref, Task, Value, Work
 from pipeline.seeds import digest
 from tests.running import execute
 
@@ -24,13 +23,13 @@ def function(work: Work) -> None:
 
 
 def leaf(label: str = "leaf", audio: str = "a", outputs: dict[Name, Output] | None = None, **settings: object) -> Task:
-    inputs = {"audio": Given(digest(audio), audio)}
+    inputs = {"audio": Value(digest(audio), audio)}
     return Task("leaf", label, function, {"name": "x", **settings}, inputs, outputs or {"": Output()}, libraries=("numpy",))  # fmt: skip
 
 
 def reasons(tmp_path: Path, *tasks: Task) -> list[Reason]:
     outcome = Outcome(Store(tmp_path))
-    lacking = missing(tasks, outcome)
+    lacking = find_missing(tasks, outcome)
     answers = Reasons(outcome)
     return [answers.of(task, names) for task, names in lacking.items()]
 
@@ -57,14 +56,14 @@ def test_the_first_field_that_differs_is_named_with_both_values(
     stored(tmp_path, leaf(trim=False, rate=9))
     monkeypatch.setattr(code, "collect_versions", lambda modules: {"decoding": 4})
     assert reasons(tmp_path, leaf(trim=False, rate=9)) == [Reason("version of decoding 4, stored: 3")]
-    monkeypatch.setattr("pipeline.engine.keys.library_version", lambda name: "9.9")
+    monkeypatch.setattr("pipeline.engine.task.read_library_version", lambda name: "9.9")
     (reason,) = reasons(tmp_path, leaf(trim=False, rate=9))
     assert reason.said.startswith("version of decoding 4, stored: 3, and 1 more field")
 
 
 def test_a_result_of_another_component_is_not_near(tmp_path: Path) -> None:
     stored(tmp_path, leaf(rate=1))
-    other = Task("leaf", "leaf", function, {"name": "y", "rate": 1}, {"audio": Given(digest("a"), "a")})
+    other = Task("leaf", "leaf", function, {"name": "y", "rate": 1}, {"audio": Value(digest("a"), "a")})
     assert reasons(tmp_path, other) == [NOTHING]
 
 
@@ -105,7 +104,7 @@ def test_garbage_in_the_store_and_a_large_store_change_no_more_than_the_nearest(
         (folder / RECORD).write_bytes(content)
     (tmp_path / "leaf" / "00" / digest("empty")).mkdir()
     assert reasons(tmp_path, leaf(rate=2)) == [Reason("setting rate 2, stored: 1")]
-    monkeypatch.setattr(why, "LOOKED_AT", 3)
+    monkeypatch.setattr("pipeline.engine.reasons.LOOKED_AT", 3)
     for number in range(10, 14):
         stored(tmp_path, leaf(rate=number))
     read: list[Path] = []

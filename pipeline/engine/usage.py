@@ -21,7 +21,7 @@ from pipeline.engine.progress import Progress
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
-from pipeline.processes import mine
+from pipeline.processes import this_process
 from pipeline.tables import status
 
 FOLDER = "used"
@@ -35,7 +35,7 @@ Key = tuple[str, str]
 """Stage and key of an artefact."""
 
 
-class Used(Progress):
+class UsageRecorder(Progress):
     """Writes which artefacts this process used for a run.
 
     A list that lacks something would let a result be removed that the run stands on. So where it cannot be written it is taken away,
@@ -48,7 +48,7 @@ class Used(Progress):
 
     def __init__(self, run: Path, outcome: Outcome) -> None:
         super().__init__()
-        self.path = run / FOLDER / f"{mine().token()}.txt"
+        self.path = run / FOLDER / f"{this_process().token()}.txt"
         self.outcome = outcome
         self._all: set[Key] = set()
         self._whole = True
@@ -95,7 +95,7 @@ def _lines(keys: Iterable[Key]) -> str:
     return "".join(f"{stage} {key}\n" for stage, key in keys)
 
 
-def read(run: Path) -> set[Key] | None:
+def read_usage(run: Path) -> set[Key] | None:
     """What a run used, as far as it got; None where it does not say: it was made by an earlier version.
 
     Raises:
@@ -118,18 +118,21 @@ def read(run: Path) -> set[Key] | None:
                     f"what run {run.name} used cannot be told: a line of its list is not what was written",
                     where=str(path),
                     cause="a disk or a copy that changed bytes, or a file that was edited",
-                    remedy=again(run),
+                    remedy=explain_rerun(run),
                 )
     return keys if texts else None
 
 
-def again(run: Path) -> str:
+def explain_rerun(run: Path) -> str:
     """How a run folder that says what it used is had."""
-    words, line = "run the same evaluation again and name its new folder; what is in the store is reused", command(run)
+    words, line = (
+        "run the same evaluation again and name its new folder; what is in the store is reused",
+        read_command(run),
+    )
     return f"{words}: {line}" if line else words
 
 
-def command(run: Path) -> str:
+def read_command(run: Path) -> str:
     """The command of a run, over the root below which its folder lies now; '' where it does not say."""
     try:
         given = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
@@ -141,7 +144,7 @@ def command(run: Path) -> str:
     return shlex.join(["voice-privacy", *given])
 
 
-def folders(root: Path) -> list[Path]:
+def list_runs(root: Path) -> list[Path]:
     """The run folders below ``paths.root``, oldest first."""
     try:
         with os.scandir(root / _RUNS) as found:
@@ -153,7 +156,7 @@ def folders(root: Path) -> list[Path]:
     return [root / _RUNS / name for name in names]
 
 
-def folder(root: Path, name: str) -> Path:
+def find_run(root: Path, name: str) -> Path:
     """The run folder that somebody means: a path, or the name of one below ``paths.root``.
 
     Raises:
@@ -162,7 +165,7 @@ def folder(root: Path, name: str) -> Path:
     for place in (Path(name).expanduser(), root / _RUNS / name):
         if any((place / one).exists() for one in (status.FILE, status.LOG, FOLDER)):
             return place
-    known = [one.name for one in folders(root)]
+    known = [one.name for one in list_runs(root)]
     raise ConfigError(
         f"there is no run '{name}'",
         where=str(root / _RUNS),
@@ -172,7 +175,7 @@ def folder(root: Path, name: str) -> Path:
     )
 
 
-def goes_on(run: Path) -> bool:
+def is_active(run: Path) -> bool:
     """Whether a run goes on, or may: one that was killed is marked so on the way."""
     state = status.read(run).get("state")
     if state in ("running", status.GARBLED):
