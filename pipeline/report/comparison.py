@@ -109,14 +109,14 @@ def describe_same_run(first: Path, second: Path) -> str:
     )
 
 
-def to_text(first: Path, second: Path, found: RunDifferences) -> str:
+def to_text(first: Path, second: Path, differences: RunDifferences) -> str:
     """The whole comparison."""
     sides = runs.labelled([first, second])
     rows = pair_rows(sides[0][1], sides[1][1])
     parts = [
         _write_heads([run for run, _ in sides]),
         _compare_settings(sides),
-        _list_differences(found, [run for run, _ in sides]),
+        _list_differences(differences, [run for run, _ in sides]),
         _list_rows(rows),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -131,29 +131,34 @@ def wrap_lines(text: str, indent: str = "  ") -> list[str]:
 
 
 def _write_heads(sides: Sequence[runs.Run]) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for name, run in zip(NAMES, sides):
         label = f"  ({run.label})" if run.label not in NAMES else ""
-        found += wrap_lines(f"{name}  {run.run_id}{label}", "   ")
-        found += [line for said in run.problems for line in wrap_lines(f"   it is not whole: {said}", "   ")]
-    return found
+        lines += wrap_lines(f"{name}  {run.run_id}{label}", "   ")
+        lines += [line for problem in run.problems for line in wrap_lines(f"   it is not whole: {problem}", "   ")]
+    return lines
 
 
 def _compare_settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
     """Which settings differ, and what else numbers depend on."""
-    several = [run for run, _ in sides]
+    two_runs = [run for run, _ in sides]
     lines = []
-    without = [name for name, run in zip(NAMES, several) if not run.config]
+    without = [name for name, run in zip(NAMES, two_runs) if not run.config]
     if without:
         lines += wrap_lines(
             f"{join_words(without)} wrote no configuration: only the components that its rows name can be compared."
         )
-    found = find_differences(select_configs([run.about for run in several]))
-    body = [[one.group, *(", ".join(own) or DASH for own in one.own)] for one in found.labels]
-    body += [[one.path, *_format_values(one)] for one in found.numeric]
+    differences = find_differences(select_configs([run.about for run in two_runs]))
+    body = [
+        [difference.group, *(", ".join(own) or DASH for own in difference.own)] for difference in differences.labels
+    ]
+    body += [[difference.path, *_format_values(difference)] for difference in differences.numeric]
     if body:
         short = [
-            [shorten_middle(cells[0], WIDTH - 2 * CELL - 4), *(shorten_middle(one, CELL) for one in cells[1:])]
+            [
+                shorten_middle(cells[0], WIDTH - 2 * CELL - 4),
+                *(shorten_middle(difference, CELL) for difference in cells[1:]),
+            ]
             for cells in body
         ]
         lines += ["Which settings differ", "", *format_lines(Table([*map(Column, ("setting", *NAMES))], short))]
@@ -166,9 +171,9 @@ def _compare_settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[st
         lines += wrap_lines(
             f"No settings differ that numbers depend on{_note_other_defaults(*(rows for _, rows in sides))}."
         )
-    lines += _list_runtime(found.runtime)
-    lines += _compare_versions(several, sides)
-    lines += _list_typed(several)
+    lines += _list_runtime(differences.runtime)
+    lines += _compare_versions(two_runs, sides)
+    lines += _list_typed(two_runs)
     return lines
 
 
@@ -178,42 +183,44 @@ def _note_other_defaults(first: pd.DataFrame, second: pd.DataFrame) -> str:
     return "" if same else ", as they were written; their digests do: a default is another one, in another version"
 
 
-def _format_values(one: Setting) -> list[str]:
+def _format_values(setting: Setting) -> list[str]:
     return [
-        f"{format_value(value)}{' (default)' if default else ''}" for value, default in zip(one.values, one.defaults)
+        f"{format_value(value)}{' (default)' if default else ''}"
+        for value, default in zip(setting.values, setting.defaults)
     ]
 
 
-def _list_runtime(several: Sequence[Setting]) -> list[str]:
+def _list_runtime(settings: Sequence[Setting]) -> list[str]:
     """What no number depends on, shortly."""
-    said = [
-        f"{one.path} {' / '.join(shorten_middle(format_value(value), 30) for value in one.values)}" for one in several
+    texts = [
+        f"{setting.path} {' / '.join(shorten_middle(format_value(value), 30) for value in setting.values)}"
+        for setting in settings
     ]
-    return wrap_lines(f"Numbers do not depend on: {'; '.join(said)}.") if said else []
+    return wrap_lines(f"Numbers do not depend on: {'; '.join(texts)}.") if texts else []
 
 
-def _compare_versions(several: Sequence[runs.Run], sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
+def _compare_versions(two_runs: Sequence[runs.Run], sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
     """Code, libraries, devices, weights and inputs that differ, as records and rows have them."""
-    about = [run.about for run in several]
-    said = []
+    about = [run.about for run in two_runs]
+    texts = []
     for what, values in (
-        ("code", [" + ".join(one.versions) for one in about]),
-        ("device", [" + ".join(one.devices) for one in about]),
-        *((name, [one.libraries.get(name, "absent") for one in about]) for name in _name_libraries(about)),
+        ("code", [" + ".join(side.versions) for side in about]),
+        ("device", [" + ".join(side.devices) for side in about]),
+        *((name, [side.libraries.get(name, "absent") for side in about]) for name in _name_libraries(about)),
     ):
         if len(set(values)) > 1:
-            said.append(f"{what} {' / '.join(value or 'unknown' for value in values)}")
-    known = all(one.libraries for one in about)
-    unknown = "" if known else " Of libraries nothing is known: a run has no environment.json."
+            texts.append(f"{what} {' / '.join(value or 'unknown' for value in values)}")
+    complete = all(side.libraries for side in about)
+    remark = "" if complete else " Of libraries nothing is known: a run has no environment.json."
     lines = wrap_lines(
-        f"Versions that differ: {'; '.join(said)}.{unknown}" if said else f"Versions are the same.{unknown}"
+        f"Versions that differ: {'; '.join(texts)}.{remark}" if texts else f"Versions are the same.{remark}"
     )
     return [*lines, *_compare_digests(*(rows for _, rows in sides))]
 
 
 def _name_libraries(about: Sequence[AboutRun]) -> list[str]:
     return (
-        list(dict.fromkeys(name for one in about for name in one.libraries)) if all(o.libraries for o in about) else []
+        list(dict.fromkeys(name for run in about for name in run.libraries)) if all(o.libraries for o in about) else []
     )
 
 
@@ -232,64 +239,66 @@ def _compare_digests(first: pd.DataFrame, second: pd.DataFrame) -> Iterator[str]
             )
 
 
-def _list_typed(several: Sequence[runs.Run]) -> list[str]:
+def _list_typed(two_runs: Sequence[runs.Run]) -> list[str]:
     """Overrides as they were typed, those that the other run has not."""
     lines = []
-    for name, own, other in zip(NAMES, several, several[::-1]):
-        alone = [one for one in own.overrides if one not in other.overrides]
-        if alone:
-            lines += wrap_lines(f"Typed for {name} alone: {' '.join(shorten_middle(one, WIDTH - 8) for one in alone)}")
+    for name, own, other in zip(NAMES, two_runs, two_runs[::-1]):
+        own_overrides = [override for override in own.overrides if override not in other.overrides]
+        if own_overrides:
+            lines += wrap_lines(
+                f"Typed for {name} alone: {' '.join(shorten_middle(override, WIDTH - 8) for override in own_overrides)}"
+            )
     return lines
 
 
 # ----------------------------------------------------------------------------------------------------------- differences
 
 
-def _list_differences(found: RunDifferences, sides: Sequence[runs.Run]) -> list[str]:
+def _list_differences(differences: RunDifferences, sides: Sequence[runs.Run]) -> list[str]:
     """The tables of differences, what has no number, what is equal, and what has no counterpart."""
     lines = ["Differences, B minus A"]
-    shown = [row for row in found.rows if row.d_ece is not None]
+    shown = [row for row in differences.rows if row.d_ece is not None]
     if shown:
         lines += wrap_lines(NOTE + (PARTIAL if any(row.partial for row in shown) else ""), "")
     groups: dict[tuple[str, str], list[SystemDifference]] = {}
     for row in shown:
         groups.setdefault((row.subset, row.under), []).append(row)
-    for (subset, under), several in groups.items():
-        lines += ["", *_tabulate(subset, under, several)]
-    rest = [*_explain_missing(found), *_list_unmatched(found)]
-    if found.unread:
-        rest.append(f"No systems can be compared. {found.unread}.")
-    elif not found.rows and not found.equal:
-        rest.append(_explain_nothing(found))
-    lines += ["", *(line for said in rest for line in wrap_lines(said))] if rest else []
+    for (subset, under), members in groups.items():
+        lines += ["", *_tabulate(subset, under, members)]
+    remarks = [*_explain_missing(differences), *_list_unmatched(differences)]
+    if differences.unread:
+        remarks.append(f"No systems can be compared. {differences.unread}.")
+    elif not differences.rows and not differences.equal:
+        remarks.append(_explain_nothing(differences))
+    lines += ["", *(line for text in remarks for line in wrap_lines(text))] if remarks else []
     return [
         *lines,
-        *(line for name, run in zip(NAMES, sides) if name in found.gone for line in _describe_rerun(name, run)),
+        *(line for name, run in zip(NAMES, sides) if name in differences.gone for line in _describe_rerun(name, run)),
     ]
 
 
-def _explain_missing(found: RunDifferences) -> Iterator[str]:
+def _explain_missing(differences: RunDifferences) -> Iterator[str]:
     """Systems and subsets without numbers, by why."""
     by_reason: dict[str, dict[str, list[str]]] = {}
-    for system, subset in found.equal:
+    for system, subset in differences.equal:
         by_reason.setdefault(SAME_SCORES, {}).setdefault(system, []).append(subset)
-    for row in found.rows:
+    for row in differences.rows:
         if row.d_ece is None:
             name = row.system if row.under == STRONGEST else f"{row.system} ({row.attacks[0]})"
             by_reason.setdefault(row.reason, {}).setdefault(name, []).append(row.subset)
-    for reason, several in by_reason.items():
+    for reason, by_name in by_reason.items():
         of: dict[tuple[str, ...], list[str]] = {}
-        for name, subsets in several.items():
+        for name, subsets in by_name.items():
             of.setdefault(tuple(subsets), []).append(name)
         where = "; ".join(f"{join_words(names)} on {join_words(subsets)}" for subsets, names in of.items())
         yield f"{reason}: {where}." if reason == SAME_SCORES else f"Not compared: {where}. {reason}."
 
 
-def _list_unmatched(found: RunDifferences) -> Iterator[str]:
-    for what, alone in (("Systems", found.systems), ("Trial sets", found.subsets)):
-        said = [f"{', '.join(names)} (in {name} alone)" for name, names in zip(NAMES, alone) if names]
-        if said:
-            yield f"{what} without a counterpart: {'; '.join(said)}."
+def _list_unmatched(differences: RunDifferences) -> Iterator[str]:
+    for what, alone in (("Systems", differences.systems), ("Trial sets", differences.subsets)):
+        texts = [f"{', '.join(names)} (in {name} alone)" for name, names in zip(NAMES, alone) if names]
+        if texts:
+            yield f"{what} without a counterpart: {'; '.join(texts)}."
 
 
 def _describe_rerun(name: str, run: runs.Run) -> list[str]:
@@ -298,14 +307,16 @@ def _describe_rerun(name: str, run: runs.Run) -> list[str]:
         return wrap_lines(
             f"To have the scores of {name}, run the same evaluation again and compare the folder that it names."
         )
-    said = f"To have the scores of {name}, run again, and compare the folder that it names; what is stored is reused:"
-    words = ["voice-privacy", *(shlex.quote(one) for one in run.overrides)]
+    sentence = (
+        f"To have the scores of {name}, run again, and compare the folder that it names; what is stored is reused:"
+    )
+    words = ["voice-privacy", *(shlex.quote(override) for override in run.overrides)]
     command = textwrap.wrap(" ".join(words), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
-    return [*wrap_lines(said), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
+    return [*wrap_lines(sentence), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
 
 
-def _explain_nothing(found: RunDifferences) -> str:
-    if any(found.subsets):
+def _explain_nothing(differences: RunDifferences) -> str:
+    if any(differences.subsets):
         return "No system has trials of the same set in both runs."
     return "No system is in both runs with scores of trials: add a metric that reads them to metric=[…]."
 
@@ -352,8 +363,8 @@ def _list_attacks(row: SystemDifference) -> list[str]:
         tried = row.tried[place]
         return row.attacks[place] + (f" (of {tried} attacks)" if tried > 1 else "")
 
-    whole = [row.system] if len(row.system) > NAME else []
-    return [*whole, *([said(0)] if said(0) == said(1) else [f"{name}: {said(k)}" for k, name in enumerate(NAMES)])]
+    full_name = [row.system] if len(row.system) > NAME else []
+    return [*full_name, *([said(0)] if said(0) == said(1) else [f"{name}: {said(k)}" for k, name in enumerate(NAMES)])]
 
 
 def _write_verdict(rows: Sequence[SystemDifference]) -> str:
@@ -368,18 +379,18 @@ def _write_verdict(rows: Sequence[SystemDifference]) -> str:
     unlike = [row for row in tested if (row.p_holm or 0.0) <= DIFFERENT]
     n = len(tested)
     how = f"p at most {DIFFERENT:g}" + (f" after Holm's correction for {n} comparisons" if n > 1 else "")
-    said = []
-    for word, several in (
+    clauses = []
+    for word, systems in (
         ("more in B", [named(row) for row in unlike if row.d_ece is not None and row.d_ece.step > 0]),
         ("less in B", [named(row) for row in unlike if row.d_ece is not None and row.d_ece.step < 0]),
     ):
-        if several:
-            said.append(f"{join_words(several)} disclose{'s' if len(several) == 1 else ''} {word} than in A")
+        if systems:
+            clauses.append(f"{join_words(systems)} disclose{'s' if len(systems) == 1 else ''} {word} than in A")
     alike = [named(row) for row in tested if row not in unlike]
-    if not said:
+    if not clauses:
         return f"Not shown to be different: {join_words(alike)}."
     rest = f"; not shown to be different: {join_words(alike)}" if alike else ""
-    return f"{'; '.join(said)} ({how}){rest}."
+    return f"{'; '.join(clauses)} ({how}){rest}."
 
 
 # ------------------------------------------------------------------------------------------------------------------ rows
@@ -432,8 +443,8 @@ def pair_rows(first: pd.DataFrame, second: pd.DataFrame) -> PairedRows:
     """Rows of results of two runs beside one another."""
     values = ["value", "label"]
     both = first[[*KEY, "unit", *values]].merge(second[[*KEY, *values]], on=KEY, suffixes=("_first", "_second"))
-    one, other = (both[f"value_{end}"].to_numpy(np.float64) for end in ("first", "second"))
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    values_a, values_b = (both[f"value_{end}"].to_numpy(np.float64) for end in ("first", "second"))
+    same = (values_a == values_b) | (np.isnan(values_a) & np.isnan(values_b))
     changed = both[~same | (both["label_first"] != both["label_second"]).to_numpy(bool)]
     left = (
         _count_reasons(_explain_unpaired(first, second, both)),
@@ -442,10 +453,10 @@ def pair_rows(first: pd.DataFrame, second: pd.DataFrame) -> PairedRows:
     return PairedRows(both, changed, left)
 
 
-def _count_reasons(several: Iterable[tuple[str, str]]) -> dict[str, int]:
+def _count_reasons(reasons: Iterable[tuple[str, str]]) -> dict[str, int]:
     """How many there are, by what they have in common; the most first."""
     named: dict[str, Counter[str]] = {}
-    for what, name in several:
+    for what, name in reasons:
         named.setdefault(what, Counter())[name] += 1
     order = sorted(named, key=lambda what: -named[what].total())
     return {f"{what} {', '.join(named[what])}".strip(): named[what].total() for what in order}
@@ -454,7 +465,7 @@ def _count_reasons(several: Iterable[tuple[str, str]]) -> dict[str, int]:
 def _explain_unpaired(own: pd.DataFrame, others: pd.DataFrame, both: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Why each row of a run that has no counterpart has none: what it is, and its name."""
     paired = set(zip(*(both[name] for name in KEY)))
-    known = {name: set(others[name]) for name in TOLD_BY}
+    values_there = {name: set(others[name]) for name in TOLD_BY}
     signatures = {tuple(row[name] for name in results.IDENTITY): row["signature"] for row in results.records(others)}
     for row in results.records(own):
         if tuple(row[name] for name in KEY) in paired:
@@ -463,20 +474,20 @@ def _explain_unpaired(own: pd.DataFrame, others: pd.DataFrame, both: pd.DataFram
         if signature is not None:
             yield f"the signature differs in {_name_differing_parts(row['signature'], signature)}", ""
             continue
-        alone = [name for name in TOLD_BY if row[name] not in known[name]]
+        alone = [name for name in TOLD_BY if row[name] not in values_there[name]]
         yield (LABELS.get(alone[0], alone[0]), row[alone[0]] or "none") if alone else (ANOTHER, "")
 
 
-def _name_differing_parts(one: str, other: str) -> str:
-    parts = [_split_signature(one), _split_signature(other)]
+def _name_differing_parts(first: str, second: str) -> str:
+    parts = [_split_signature(first), _split_signature(second)]
     names = [name for name in dict.fromkeys([*parts[0], *parts[1]]) if parts[0].get(name) != parts[1].get(name)]
     return ", ".join(names) or "the order of its parts"
 
 
 def _split_signature(signature: str) -> dict[str, str]:
     """What a signature says, by name; what has no name stands under itself."""
-    found = [part.partition(":") for part in signature.split("|")[1:]]
-    return {name: said for name, _, said in found}
+    pieces = [part.partition(":") for part in signature.split("|")[1:]]
+    return {name: value for name, _, value in pieces}
 
 
 def _format_changed_row(row: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+import pandas as pd
 import yaml
 
 from pipeline.files import write_atomically
@@ -59,31 +60,9 @@ def render(
         ]
     )
     figures = figure_sections.sections(evaluation, rows, cache)
-    names = numbers.name_signatures(rows, evaluation.systems)
     templates = _load_templates()
     html = templates.get_template("report.html.j2").render(
-        words_of_page=None,
-        evaluation=evaluation,
-        title=head.write_title(rows),
-        words=head.describe_evaluation(evaluation, rows),
-        facts=head.list_facts(evaluation, rows),
-        sets=head.count_sets(rows),
-        answer=answer.make_answer(evaluation),
-        differences=differences.compare_systems(evaluation),
-        bands=bands.tabulate_runs(evaluation),
-        bands_title=bands.TITLE,
-        limits=head.list_limits(evaluation),
-        limits_title=LIMITS_TITLE,
-        partial=head.explain_partial(evaluation, rows),
-        attack=head.judge_attack(evaluation),
-        scorecards=output.read_scorecards(evaluation),
-        numbers=numbers.list_numbers(evaluation.shown(rows), evaluation, names),
-        sections=figures,
-        speakers=speakers.describe_speakers(evaluation),
-        signatures=numbers.list_signatures(evaluation, names),
-        rows_csv=Download("results.csv", write_csv(evaluation.rows)),
-        records=[(run, *map(_write_yaml, (run.config, run.environment, run.status))) for run in evaluation.runs],
-        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        words_of_page=None, sections=figures, **_fill_page(evaluation, rows)
     )
     directions = dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))
     entries = terms.list_entries(html, directions)
@@ -96,6 +75,33 @@ def render(
     _write(page, html)
     log.info("report with %d rows and %d figures: %s", len(rows), len(drawings), page)
     return page
+
+
+def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any]:
+    """What stands on the page beside figures and glossary, by its name in the templates."""
+    names = numbers.name_signatures(rows, evaluation.systems)
+    return {
+        "evaluation": evaluation,
+        "title": head.write_title(rows),
+        "words": head.describe_evaluation(evaluation, rows),
+        "facts": head.list_facts(evaluation, rows),
+        "sets": head.count_sets(rows),
+        "answer": answer.make_answer(evaluation),
+        "differences": differences.compare_systems(evaluation),
+        "bands": bands.tabulate_runs(evaluation),
+        "bands_title": bands.TITLE,
+        "limits": head.list_limits(evaluation),
+        "limits_title": LIMITS_TITLE,
+        "partial": head.explain_partial(evaluation, rows),
+        "attack": head.judge_attack(evaluation),
+        "scorecards": output.read_scorecards(evaluation),
+        "numbers": numbers.list_numbers(evaluation.shown(rows), evaluation, names),
+        "speakers": speakers.describe_speakers(evaluation),
+        "signatures": numbers.list_signatures(evaluation, names),
+        "rows_csv": Download("results.csv", write_csv(evaluation.rows)),
+        "records": [(run, *map(_write_yaml, (run.config, run.environment, run.status))) for run in evaluation.runs],
+        "style": (TEMPLATES / "style.css").read_text(encoding="utf-8"),
+    }
 
 
 def _load_templates() -> jinja2.Environment:

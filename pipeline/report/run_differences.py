@@ -72,61 +72,63 @@ class ConfigDifferences:
 def find_differences(configs: Sequence[Mapping[str, Any]]) -> ConfigDifferences:
     """What differs between configurations, in the order in which they have it."""
     groups: list[GroupDifference] = []
-    found: dict[bool, list[Setting]] = {False: [], True: []}
+    by_role: dict[bool, list[Setting]] = {False: [], True: []}
     for section in dict.fromkeys(name for config in configs for name in config):
-        several = [config.get(section, ABSENT) for config in configs]
+        values = [config.get(section, ABSENT) for config in configs]
         if section not in LABELLED:
-            for one in _list_settings(section, several):
-                found[_is_runtime(one.path, configs)].append(one)
+            for setting in _list_settings(section, values):
+                by_role[_is_runtime(setting.path, configs)].append(setting)
             continue
-        held = [_label_components(one) for one in several]
-        common = [label for label in held[0] if all(label in other for other in held)]
-        own = tuple(tuple(label for label in one if label not in common) for one in held)
+        components = [_label_components(setting) for setting in values]
+        common = [label for label in components[0] if all(label in other for other in components)]
+        own = tuple(tuple(label for label in setting if label not in common) for setting in components)
         if any(own):
             groups.append(GroupDifference(section, own, tuple(common)))
         for label in common:
-            for one in _list_settings(f"{section}.{label}", [one[label] for one in held]):
-                found[_is_runtime(one.path, configs)].append(one)
-    groups.sort(key=lambda one: LABELLED.index(one.group))
-    return ConfigDifferences(tuple(groups), tuple(found[False]), tuple(found[True]))
+            for setting in _list_settings(f"{section}.{label}", [setting[label] for setting in components]):
+                by_role[_is_runtime(setting.path, configs)].append(setting)
+    groups.sort(key=lambda setting: LABELLED.index(setting.group))
+    return ConfigDifferences(tuple(groups), tuple(by_role[False]), tuple(by_role[True]))
 
 
 def _label_components(group: Any) -> dict[str, Any]:
     """The components of a group by label; a list of labels alone has no settings."""
     if isinstance(group, Mapping):
-        return {str(label): one for label, one in group.items()}
+        return {str(label): settings for label, settings in group.items()}
     return {str(label): {} for label in group} if isinstance(group, list) else {}
 
 
 def _list_settings(path: str, values: Sequence[Any]) -> Iterator[Setting]:
     """The leaves below a path of which runs have other values; where one has no such part, the part is one leaf."""
-    if all(isinstance(one, Mapping) for one in values):
-        for name in dict.fromkeys(name for one in values for name in one):
-            several = [one.get(name, ABSENT) for one in values]
+    if all(isinstance(value_of_run, Mapping) for value_of_run in values):
+        for name in dict.fromkeys(name for value_of_run in values for name in value_of_run):
+            written = [value_of_run.get(name, ABSENT) for value_of_run in values]
             filled = [
-                _find_default(f"{path}.{name}", one) if value is ABSENT else value
-                for one, value in zip(values, several)
+                _find_default(f"{path}.{name}", value_of_run) if value is ABSENT else value
+                for value_of_run, value in zip(values, written)
             ]
-            yield from _list_leaf(f"{path}.{name}", filled, several)
+            yield from _list_leaf(f"{path}.{name}", filled, written)
     else:
         yield from _list_leaf(path, values, values)
 
 
 def _list_leaf(path: str, filled: Sequence[Any], written: Sequence[Any]) -> Iterator[Setting]:
-    if all(isinstance(one, Mapping) for one in filled):
+    if all(isinstance(value, Mapping) for value in filled):
         yield from _list_settings(path, filled)
-    elif any(one != filled[0] or type(one) is not type(filled[0]) for one in filled[1:]) and not _mean_the_same(filled):
+    elif any(value != filled[0] or type(value) is not type(filled[0]) for value in filled[1:]) and not _mean_the_same(
+        filled
+    ):
         defaults = tuple(old is ABSENT and new is not ABSENT for old, new in zip(written, filled))
         yield Setting(path, tuple(filled), defaults)
 
 
 def _mean_the_same(values: Sequence[Any]) -> bool:
     """Whether values mean the same although they are written differently: 1 and 1.0, nothing and an empty list."""
-    if any(isinstance(one, bool) for one in values):
+    if any(isinstance(value, bool) for value in values):
         return False
-    if all(isinstance(one, int | float) for one in values):
-        return len({float(one) for one in values}) == 1
-    return all(one is ABSENT or one is None or one in ("", [], {}) for one in values)
+    if all(isinstance(value, int | float) for value in values):
+        return len({float(value) for value in values}) == 1
+    return all(value is ABSENT or value is None or value in ("", [], {}) for value in values)
 
 
 # ------------------------------------------------------------------------------------------- what components declare
@@ -150,10 +152,10 @@ def _find_model(path: str, component: Mapping[str, Any]) -> tuple[type[BaseModel
 
 def _find_default(path: str, component: Mapping[str, Any]) -> Any:
     """What a component takes where nothing is written."""
-    known = _find_model(path, component)
-    if known is None or len(known[1]) != 1 or known[1][0] not in known[0].model_fields:
+    model = _find_model(path, component)
+    if model is None or len(model[1]) != 1 or model[1][0] not in model[0].model_fields:
         return ABSENT
-    value = known[0].model_fields[known[1][0]].get_default(call_default_factory=True)
+    value = model[0].model_fields[model[1][0]].get_default(call_default_factory=True)
     if value is PydanticUndefined:
         return ABSENT
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
@@ -169,13 +171,13 @@ def _is_runtime(path: str, configs: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_runtime_field(path: str, group: Any, below: Sequence[str]) -> bool:
-    one = group
+    component = group
     if path.split(".")[0] in LABELLED and isinstance(group, Mapping) and below:
-        one = group.get(below[0])
-    known = _find_model(path, one) if isinstance(one, Mapping) else None
-    if known is None or not known[1] or known[1][0] not in known[0].model_fields:
+        component = group.get(below[0])
+    model = _find_model(path, component) if isinstance(component, Mapping) else None
+    if model is None or not model[1] or model[1][0] not in model[0].model_fields:
         return False
-    extra = known[0].model_fields[known[1][0]].json_schema_extra
+    extra = model[0].model_fields[model[1][0]].json_schema_extra
     return isinstance(extra, dict) and extra.get("role") == "runtime"
 
 
@@ -238,18 +240,18 @@ def describe_run(
 ) -> AboutRun:
     """What is known of a run by its rows and its records."""
 
-    def of(column: str) -> tuple[str, ...]:
-        return tuple(sorted({str(one) for one in rows[column]} - {""}))
+    def list_values(column: str) -> tuple[str, ...]:
+        return tuple(sorted({str(value) for value in rows[column]} - {""}))
 
-    named = {group: of(group) for group in ("extractor", "attacker", "backend", "system")}
+    named = {group: list_values(group) for group in ("extractor", "attacker", "backend", "system")}
     libraries = environment.get("libraries")
     began = next((str(status[key]) for key in ("started", "start", "begin", "created") if status.get(key)), "")
     return AboutRun(
         config,
-        of("dataset"),
-        ",".join(of("input_digest")),
-        of("code_version"),
-        of("device"),
+        list_values("dataset"),
+        ",".join(list_values("input_digest")),
+        list_values("code_version"),
+        list_values("device"),
         named,
         {str(name): str(one) for name, one in libraries.items()} if isinstance(libraries, Mapping) else {},
         began or run_id,
@@ -261,27 +263,27 @@ def label_runs(runs: Sequence[AboutRun]) -> list[str]:
     if len(runs) < 2:
         return [""] * len(runs)
     told = [[shorten_middle(text, MOST) for text in texts] for texts in _list_differences(runs)]
-    made = [label or _name_common(runs) for label in _choose_differences(told, len(runs))]
+    run_labels = [label or _name_common(runs) for label in _choose_differences(told, len(runs))]
     for texts in _list_further_differences(runs):
-        if len(set(made)) == len(made) and all(made):
+        if len(set(run_labels)) == len(run_labels) and all(run_labels):
             break
-        longer = [_join_parts([*filter(None, [label]), text]) for label, text in zip(made, texts)]
-        if len(set(longer)) > len(set(made)) and max(map(len, longer)) <= MOST:
-            made = longer
-    return _make_unique(made)
+        longer = [_join_parts([*filter(None, [label]), text]) for label, text in zip(run_labels, texts)]
+        if len(set(longer)) > len(set(run_labels)) and max(map(len, longer)) <= MOST:
+            run_labels = longer
+    return _make_unique(run_labels)
 
 
 def _choose_differences(told: Sequence[Sequence[str]], n: int) -> list[str]:
     """The differences that tell most of n runs apart, of these those that fit as they are, and of these as many as fit."""
-    best, found = (0, 0, 0), [""] * n
+    best, chosen = (0, 0, 0), [""] * n
     for size in range(1, TOGETHER + 1):
-        for several in itertools.combinations(told[:LOOKED_AT], size):
-            fitted = [_fit_parts([texts[place] for texts in several], several) for place in range(n)]
-            made = [label for label, _ in fitted]
-            rank = len(set(made) - {""}), -sum(dropped for _, dropped in fitted), size
+        for selected in itertools.combinations(told[:LOOKED_AT], size):
+            fitted = [_fit_parts([texts[place] for texts in selected], selected) for place in range(n)]
+            candidates = [label for label, _ in fitted]
+            rank = len(set(candidates) - {""}), -sum(dropped for _, dropped in fitted), size
             if rank > best:
-                best, found = rank, made
-    return found
+                best, chosen = rank, candidates
+    return chosen
 
 
 def _name_common(runs: Sequence[AboutRun]) -> str:
@@ -290,9 +292,9 @@ def _name_common(runs: Sequence[AboutRun]) -> str:
     return shorten_middle("+".join(groups[0].common), MOST) if groups else ""
 
 
-def _fit_parts(parts: Sequence[str], several: Sequence[Sequence[str]]) -> tuple[str, int]:
+def _fit_parts(parts: Sequence[str], texts_of_parts: Sequence[Sequence[str]]) -> tuple[str, int]:
     """The parts of a run's label as far as they fit, and how many do not: what most runs have in common is left out first."""
-    shared = {part: list(texts).count(part) for part, texts in zip(parts, several)}
+    shared = {part: list(texts).count(part) for part, texts in zip(parts, texts_of_parts)}
     kept = [part for part in parts if part]
     while len(_join_parts(kept)) > MOST:
         kept.remove(max(reversed(kept), key=lambda part: shared[part]))
@@ -303,16 +305,16 @@ def _join_parts(parts: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _make_unique(made: Sequence[str]) -> list[str]:
+def _make_unique(labels: Sequence[str]) -> list[str]:
     """Labels of which no two are equal: a letter tells equal ones apart."""
-    often = Counter(made)
-    found: list[str] = []
-    for place, text in enumerate(made):
+    often = Counter(labels)
+    unique: list[str] = []
+    for place, text in enumerate(labels):
         mark = name_by_letter(place)
-        found.append(
+        unique.append(
             text if text and often[text] == 1 else f"{shorten_middle(text, MOST - len(mark) - 1)} {mark}".strip()
         )
-    return found if len(set(found)) == len(found) else [name_by_letter(place) for place in range(len(made))]
+    return unique if len(set(unique)) == len(unique) else [name_by_letter(place) for place in range(len(labels))]
 
 
 def name_by_letter(index: int) -> str:
@@ -332,15 +334,15 @@ def _list_differences(runs: Sequence[AboutRun]) -> Iterator[list[str]]:
     """Differences that make numbers differ, what tells most first; a text a run."""
     if len({run.datasets for run in runs}) > 1:
         yield [f"dataset {' + '.join(run.datasets) or 'unknown'}" for run in runs]
-    found = find_differences(select_configs(runs))
-    groups = {one.group: one for one in found.labels}
+    differences = find_differences(select_configs(runs))
+    groups = {setting.group: setting for setting in differences.labels}
     yield from (_label_group(groups[name]) for name in ("extractor", "attacker", "backend") if name in groups)
-    numeric = [one for one in found.numeric if not one.path.startswith("dataset.name")]
-    said = dict(zip([one.path for one in numeric], _shorten_paths([one.path for one in numeric])))
-    speech = [one for one in numeric if one.path.split(".")[0] in MAKES_SCORES]
-    yield from (_label_setting(one, said[one.path]) for one in speech)
+    numeric = [setting for setting in differences.numeric if not setting.path.startswith("dataset.name")]
+    names = dict(zip([setting.path for setting in numeric], _shorten_paths([setting.path for setting in numeric])))
+    speech = [setting for setting in numeric if setting.path.split(".")[0] in MAKES_SCORES]
+    yield from (_label_setting(setting, names[setting.path]) for setting in speech)
     yield from (_label_group(groups[name]) for name in ("system", "metric") if name in groups)
-    yield from (_label_setting(one, said[one.path]) for one in numeric if one not in speech)
+    yield from (_label_setting(setting, names[setting.path]) for setting in numeric if setting not in speech)
     if len({run.inputs for run in runs}) > 1 and len({run.datasets for run in runs}) == 1 and not (groups or numeric):
         yield [f"data {run.inputs[:6]}" for run in runs]
 
@@ -363,7 +365,7 @@ def select_configs(runs: Sequence[AboutRun]) -> list[Mapping[str, Any]]:
 
 
 def _read_components(run: AboutRun) -> Mapping[str, Any]:
-    return {group: list(several) for group, several in run.components.items()}
+    return {group: list(labels) for group, labels in run.components.items()}
 
 
 def _is_of_scores(config: Mapping[str, Any]) -> bool:
@@ -371,48 +373,48 @@ def _is_of_scores(config: Mapping[str, Any]) -> bool:
     return isinstance(dataset, Mapping) and dataset.get("name") == "scores"
 
 
-def _label_setting(one: Setting, name: str) -> list[str]:
-    return [f"{name}={_name_value(value)}" for value in one.values]
+def _label_setting(setting: Setting, name: str) -> list[str]:
+    return [f"{name}={_name_value(value)}" for value in setting.values]
 
 
 def _label_group(group: GroupDifference) -> list[str]:
     """The labels that not all runs have; of two runs, that one has none of them, of several nothing."""
     if all(group.own):
-        return ["+".join(several) for several in group.own]
+        return ["+".join(labels) for labels in group.own]
     if len(group.own) > 2:
-        return [f"+{'+'.join(several)}" if several else "" for several in group.own]
-    missing = "+".join(label for several in group.own for label in several)
-    return [f"with {'+'.join(several)}" if several else f"without {missing}" for several in group.own]
+        return [f"+{'+'.join(labels)}" if labels else "" for labels in group.own]
+    missing = "+".join(label for labels in group.own for label in labels)
+    return [f"with {'+'.join(labels)}" if labels else f"without {missing}" for labels in group.own]
 
 
 def _shorten_paths(paths: Sequence[str]) -> list[str]:
     """The last name of each path, with as many before it as tell it from the others; ``name`` is that of what it is the name of."""
     split = [[name for name in path.split(".") if name != "name"] for path in paths]
-    found = []
+    short = []
     for parts in split:
-        others = [one for one in split if one is not parts]
-        long = next((n for n in range(1, len(parts)) if all(one[-n:] != parts[-n:] for one in others)), len(parts))
-        found.append(".".join(parts[-long:]))
-    return found
+        others = [other for other in split if other is not parts]
+        long = next((n for n in range(1, len(parts)) if all(other[-n:] != parts[-n:] for other in others)), len(parts))
+        short.append(".".join(parts[-long:]))
+    return short
 
 
-def _name_value(one: Any) -> str:
+def _name_value(value: Any) -> str:
     """A value for a label: of a path its last name, of a component its name."""
-    if one is None or one is ABSENT:
+    if value is None or value is ABSENT:
         return "none"
-    if isinstance(one, Mapping) and isinstance(one.get("name"), str):
-        return str(one["name"])
-    if isinstance(one, str) and "/" in one:
-        return one.rstrip("/").rpartition("/")[2]
-    return format_value(one)
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+        return str(value["name"])
+    if isinstance(value, str) and "/" in value:
+        return value.rstrip("/").rpartition("/")[2]
+    return format_value(value)
 
 
 def _shorten_times(started: Sequence[str]) -> list[str]:
     """When each run began, as shortly as tells them apart: ``10:40`` of runs of one day, ``2026-11-29`` of one run a day."""
-    stamps = [re.match(r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d):?(\d\d):?(\d\d)", one) for one in started]
-    whole = ["{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else "" for stamp in stamps]
-    one_day = len({text[:10] for text in whole if text}) == 1
+    stamps = [re.match(r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d):?(\d\d):?(\d\d)", moment) for moment in started]
+    stamps_as_text = ["{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else "" for stamp in stamps]
+    one_day = len({text[:10] for text in stamps_as_text if text}) == 1
     for span in (slice(11, 16), slice(11, 19)) if one_day else (slice(10), slice(16)):
-        if len({text[span] for text in whole}) == len(whole):
-            return [text[span] for text in whole]
-    return whole
+        if len({text[span] for text in stamps_as_text}) == len(stamps_as_text):
+            return [text[span] for text in stamps_as_text]
+    return stamps_as_text

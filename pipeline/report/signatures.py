@@ -83,7 +83,7 @@ def shorten_rows(rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]] | 
     for row in results.records(rows):
         if row["signature"]:
             shared.setdefault(str(row["signature"]), []).append(row)
-    return shorten(list(shared), {one: _collect_names(sharing, leaves) for one, sharing in shared.items()})
+    return shorten(list(shared), {signature: _collect_names(sharing, leaves) for signature, sharing in shared.items()})
 
 
 def fingerprint(signature: str, digits: int = DIGITS) -> str:

@@ -189,7 +189,7 @@ def _owners(owners: resemblance.Rows) -> str:
 
 def check_second_run(first: Side, second: Side) -> Check:
     """Files of a second run that hold the sound of the first."""
-    before = {(one.row["set"], one.row["utterance"]): one.mine.probe.sound for one in first.pairs}
+    before = {(other.row["set"], other.row["utterance"]): other.mine.probe.sound for other in first.pairs}
     compared = [pair for pair in second.pairs if (pair.row["set"], pair.row["utterance"]) in before]
     findings = [
         pair.named("as in the first run")

@@ -157,5 +157,5 @@ def read(name: str, folder: Path) -> pd.DataFrame:
     if set(table.columns) >= set(TABLES[name]):
         return table
     # An earlier version knew fewer columns: those are absent.
-    known = [column for column in TABLES[name] if column in table.columns]
-    return frame(name, [dict(zip(known, row)) for row in table[known].itertuples(index=False, name=None)])
+    present = [column for column in TABLES[name] if column in table.columns]
+    return frame(name, [dict(zip(present, row)) for row in table[present].itertuples(index=False, name=None)])

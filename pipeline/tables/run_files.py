@@ -112,7 +112,9 @@ def describe_rerun(folder: Path, has_overrides: bool = True) -> str:
     """How a run folder with the same content is had."""
     text = "run the same evaluation again and name its new folder; what is in the store is reused"
     try:
-        overrides = read_regular(folder / _OVERRIDES, read_memory()).decode("utf-8").splitlines() if has_overrides else []
+        overrides = (
+            read_regular(folder / _OVERRIDES, read_memory()).decode("utf-8").splitlines() if has_overrides else []
+        )
     except (OSError, ValueError):
         overrides = []
     return f"{text}: {shlex.join(['voice-privacy', *overrides])}" if overrides else text

@@ -159,21 +159,21 @@ def killed(runs: Path, remembered: Path) -> list[str]:
             garbled.append(runs / name)
         elif record.get("state"):
             seen.append(name)
-    found = []
+    lines = []
     for folder in garbled:
         record = _silent(folder)
-        said = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
-        found.append(f"run {folder.name} {said}")
+        outcome = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
+        lines.append(f"run {folder.name} {outcome}")
     for folder, jobs in sorted(_over(on).items()):
         record = _marked(folder, on[folder], jobs)
         if record.get("state") not in GOING and record.get("reasons"):
-            found.append(f"run {folder.name} was {record['reasons'][0]}")
+            lines.append(f"run {folder.name} was {record['reasons'][0]}")
     if seen:
         with suppress(OSError):  # they are opened again next time
             remembered.parent.mkdir(parents=True, exist_ok=True)
             with remembered.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
-    return found
+    return lines
 
 
 def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
@@ -188,15 +188,15 @@ def in_progress(runs: Path, remembered: Path) -> dict[Path, dict[str, Any]]:
     Args:
         runs, remembered: as :func:`killed` has them; nothing is added to what is remembered.
     """
-    found = {}
+    runs_that_go_on = {}
     for name in sorted(_listed(runs) - _remembered(remembered), reverse=True):
         folder = runs / name
         record = read(folder)
         if record and not is_over(folder, record):
             record = settle(folder)
             if not is_over(folder, record):
-                found[folder] = record
-    return found
+                runs_that_go_on[folder] = record
+    return runs_that_go_on
 
 
 def _listed(runs: Path) -> set[str]:
@@ -259,32 +259,32 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
     """The folders of runs that say that they go on, and whose process or jobs are known to have ended; how the jobs ended, '' where it
     is a process. Slurm is asked once, if at all."""
     over: dict[Path, str] = {}
-    asked: dict[Path, list[str]] = {}
+    jobs_of: dict[Path, list[str]] = {}
     for folder, record in records.items():
         owner = read_owner(record.get("process"))
         if record.get("state") not in GOING:
             continue
         jobs, job = read_sent_jobs(folder), str(record.get("slurm_job") or "")
         if jobs:
-            asked[folder] = jobs
+            jobs_of[folder] = jobs
         elif owner is None:
             continue
         elif is_dead(owner) or (is_of_another_boot(owner) and read_clock(folder) - alive(folder) > 3 * BEAT_SECONDS):
             over[folder] = ""
         elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
-            asked[folder] = [job]
-    if not asked:
+            jobs_of[folder] = [job]
+    if not jobs_of:
         return over
-    newest = sorted(asked, key=lambda folder: folder.name)[-MOST_ASKED:]
-    answer = slurm.query_jobs([job for folder in newest for job in asked[folder]], seconds=20, accounts=False)
+    newest = sorted(jobs_of, key=lambda folder: folder.name)[-MOST_ASKED:]
+    answer = slurm.query_jobs([job for folder in newest for job in jobs_of[folder]], seconds=20, accounts=False)
     if answer.refusal:  # also where there is no Slurm
         return over
     for folder in newest:
-        jobs = asked[folder]
+        jobs = jobs_of[folder]
         states = {
-            one: state
-            for one, (state, _) in answer.states.items()
-            if one in jobs or any(one.startswith(f"{job}+") for job in jobs)
+            job_id: state
+            for job_id, (state, _) in answer.states.items()
+            if job_id in jobs or any(job_id.startswith(f"{job}+") for job in jobs)
         }
         if all(state in slurm.ENDED for state in states.values()):  # of a job that is long over it says nothing
             words = ", ".join(sorted(set(states.values()))) or "Slurm knows nothing of them any more"

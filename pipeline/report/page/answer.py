@@ -108,8 +108,8 @@ def make_answer(evaluation: runs.Evaluation) -> Answer | None:
 
 def _label_rows(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
-    found = results.records(table)
-    shown = [verdict.complete_row(row) if "lowest_eer" in row else row for row in found]
+    records = results.records(table)
+    shown = [verdict.complete_row(row) if "lowest_eer" in row else row for row in records]
     return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in shown]
 
 
@@ -123,8 +123,8 @@ def _write_sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
         if not len(board):
             continue
         checks = evaluation.diagnostics[evaluation.diagnostics["run"] == run.label]
-        said = verdict.write_sentence(board, differences, subset, checks) or _explain_nothing(board)
-        yield f"Run {run.label}: {said}" if evaluation.several else said
+        sentence = verdict.write_sentence(board, differences, subset, checks) or _explain_nothing(board)
+        yield f"Run {run.label}: {sentence}" if evaluation.several else sentence
 
 
 def _explain_nothing(board: pd.DataFrame) -> str:
@@ -136,38 +136,42 @@ def _explain_nothing(board: pd.DataFrame) -> str:
     return f"There is no number for {join_words(str(row['system']) for row in without)}{f': {why}' if why else ''}."
 
 
-def _order_rows(rows: list[Row], several: bool) -> list[Row]:
+def _order_rows(rows: list[Row], of_several_runs: bool) -> list[Row]:
     """Of one run as the table has them; those of several runs among one another, best first."""
-    if not several:
+    if not of_several_runs:
         return rows
     return sorted(rows, key=lambda row: (not row["anonymised"], math.isnan(row["d_ece"]), row["d_ece_corrected"]))
 
 
 def _make_board(
-    subset: str, rows: Sequence[Row], attacks: Sequence[Row], said: list[str], scale: Axis, several: bool
+    subset: str, rows: Sequence[Row], attacks: Sequence[Row], sentences: list[str], scale: Axis, of_several_runs: bool
 ) -> Board:
-    known = leaderboard.select_known(rows, leaderboard.FIRST)
-    heads = [one for one in leaderboard.FIRST if one in known or one in (leaderboard.EER, leaderboard.D_ECE)]
+    with_value = leaderboard.select_known(rows, leaderboard.FIRST)
+    heads = [
+        measure
+        for measure in leaderboard.FIRST
+        if measure in with_value or measure in (leaderboard.EER, leaderboard.D_ECE)
+    ]
     ranks = [row["rank"] for row in rows]
     lines = [
         Line(
-            "" if several else _format_rank(row["rank"], ranks),
+            "" if of_several_runs else _format_rank(row["rank"], ranks),
             str(row["system"]),
             str(row["label"]),
             bool(row["anonymised"]),
             [_make_number(row, column) for column in heads],
-            _draw_strip(row, rows, [one for one in attacks if _is_same_system(one, row)], scale),
+            _draw_strip(row, rows, [measure for measure in attacks if _is_same_system(measure, row)], scale),
             leaderboard.describe_attacks(row),
             row["status"] != "ok",
         )
         for row in rows
     ]
-    notes = list(_write_notes(rows, heads, several))
-    return Board(subset, _count_trials(rows), said, heads, lines, scale, notes, _tabulate_further(rows))
+    notes = list(_write_notes(rows, heads, of_several_runs))
+    return Board(subset, _count_trials(rows), sentences, heads, lines, scale, notes, _tabulate_further(rows))
 
 
-def _is_same_system(one: Row, other: Row) -> bool:
-    return all(one[name] == other[name] for name in ("run_id", "system"))
+def _is_same_system(row: Row, other: Row) -> bool:
+    return all(row[name] == other[name] for name in ("run_id", "system"))
 
 
 def _format_rank(rank: Any, ranks: Sequence[Any]) -> str:
@@ -181,8 +185,8 @@ def _count_trials(rows: Sequence[Row]) -> str:
     """Of what the subset is made."""
 
     def span(name: str) -> str:
-        known = sorted({int(row[name]) for row in rows if not pd.isna(row[name])})
-        return "" if not known else f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}"
+        counts = sorted({int(row[name]) for row in rows if not pd.isna(row[name])})
+        return "" if not counts else f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
     sets = max((int(row["n_sets"]) for row in rows if not pd.isna(row["n_sets"])), default=1)
     counted = [("n_speakers", "speakers"), ("n_target", "target trials"), ("n_nontarget", "non-target trials")]
@@ -210,14 +214,14 @@ def _tabulate_further(rows: Sequence[Row]) -> Table | None:
     return Table([Column("system"), *(measure.column for measure in measures)], body, notes=list(notes))
 
 
-def _write_notes(rows: Sequence[Row], heads: Sequence[Measure], several: bool) -> Iterator[str]:
+def _write_notes(rows: Sequence[Row], heads: Sequence[Measure], of_several_runs: bool) -> Iterator[str]:
     if any(row["chance"] == "within" for row in rows):
         yield f"~ {NOTHING}."
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
-    yield NO_RANK if several else RANK
+    yield NO_RANK if of_several_runs else RANK
     yield MEANING
-    if any(one.metric == "tag" for one in heads):
+    if any(measure.metric == "tag" for measure in heads):
         yield "The tag is that of the strongest attack."
 
 
@@ -230,14 +234,19 @@ def _draw_strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Ax
         return None
     own = {name: row[name] for name in answers.ATTACK}
     others = [
-        one
-        for one in attacks
-        if not math.isnan(one["d_ece"]) and any(one[name] != own[name] for name in answers.ATTACK)
+        attack
+        for attack in attacks
+        if not math.isnan(attack["d_ece"]) and any(attack[name] != own[name] for name in answers.ATTACK)
     ]
     unprotected = next(
-        (one["d_ece_corrected"] for one in rows if not one["anonymised"] and one["run_id"] == row["run_id"]), math.nan
+        (
+            attack["d_ece_corrected"]
+            for attack in rows
+            if not attack["anonymised"] and attack["run_id"] == row["run_id"]
+        ),
+        math.nan,
     )
-    dots = [Dot(scale.at(one["d_ece"]), _title_attack(one), False) for one in others]
+    dots = [Dot(scale.at(attack["d_ece"]), _title_attack(attack), False) for attack in others]
     has_interval = not math.isnan(row["d_ece_low"])
     value = format_short(row["d_ece_corrected"], "bit")
     corrected = "" if value == format_short(row["d_ece"], "bit") else f", corrected {value}"
@@ -246,19 +255,19 @@ def _draw_strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Ax
         if has_interval
         else ""
     )
-    said = [f"{row['label']}: strongest attack {strongest}"]
+    texts = [f"{row['label']}: strongest attack {strongest}"]
     if others:
-        said.append(f"other attacks: {'; '.join(map(_title_attack, others))}")
+        texts.append(f"other attacks: {'; '.join(map(_title_attack, others))}")
     if not math.isnan(row["null_high"]):
-        said.append(f"chance up to {format_short(row['null_high'], 'bit')} bit")
+        texts.append(f"chance up to {format_short(row['null_high'], 'bit')} bit")
     if not math.isnan(unprotected):
-        said.append(f"unprotected speech {format_short(unprotected, 'bit')} bit")
+        texts.append(f"unprotected speech {format_short(unprotected, 'bit')} bit")
     return Strip(
         [*dots, Dot(scale.at(row["d_ece_corrected"]), strongest, True)],
         (scale.at(row["d_ece_low"]), scale.at(row["d_ece_high"])) if has_interval else None,
         None if math.isnan(row["null_high"]) else scale.at(row["null_high"]),
         None if math.isnan(unprotected) else scale.at(unprotected),
-        ". ".join(said),
+        ". ".join(texts),
     )
 
 
@@ -314,7 +323,7 @@ def make_axis(values: Iterable[float]) -> Axis:
     """An axis that holds all values, NaN left out; no longer than the most that can be given away."""
     most = max((value for value in values if math.isfinite(value)), default=FULL)
     most = min(max(most, STEPS[0]), FULL)
-    step = next((one for one in STEPS if most / one <= MOST_TICKS), STEPS[-1])
+    step = next((size for size in STEPS if most / size <= MOST_TICKS), STEPS[-1])
     return Axis(min(step * math.ceil(most / step - 1e-9), max(most, FULL)), step)
 
 

@@ -55,10 +55,10 @@ def compare_systems(evaluation: runs.Evaluation) -> Differences | None:
 
 def _compare_subset(subset: str, rows: Sequence[Row]) -> Subset:
     strongest = [row for row in rows if row["under"] == "strongest"]
-    said = [row for row in strongest if row["metric"] == "d_ece" and (row["baseline"] or row["unprotected"])]
+    quoted = [row for row in strongest if row["metric"] == "d_ece" and (row["baseline"] or row["unprotected"])]
     return Subset(
         subset,
-        [verdict.describe_difference(row) for row in said],
+        [verdict.describe_difference(row) for row in quoted],
         _tabulate(strongest, ("system", "reference")),
         _tabulate([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
     )
@@ -80,16 +80,18 @@ def _tabulate(rows: Sequence[Row], left: Sequence[str]) -> Table:
     for row in rows:
         names = tuple(str(row[name]) for name in left)
         pairs.setdefault(names, {})[str(row["metric"])] = row
-    metrics = [name for name in ("d_ece", "eer") if any(name in one for one in pairs.values())]
+    metrics = [name for name in ("d_ece", "eer") if any(name in by_metric for by_metric in pairs.values())]
     tested = [
-        name for name in metrics if any(not math.isnan(one[name]["p_value"]) for one in pairs.values() if name in one)
+        name
+        for name in metrics
+        if any(not math.isnan(by_metric[name]["p_value"]) for by_metric in pairs.values() if name in by_metric)
     ]
     columns = [Column(HEADS[name], "note" if name == "attack" else "text") for name in left]
     for name in metrics:
         columns += [Column(head, "number") for head in (HEADS[name], "95 % interval", *P * (name in tested))]
     body = [
-        [*names, *(cell for name in metrics for cell in _make_cells(found.get(name), name in tested))]
-        for names, found in pairs.items()
+        [*names, *(cell for name in metrics for cell in _make_cells(metrics_of_pair.get(name), name in tested))]
+        for names, metrics_of_pair in pairs.items()
     ]
     return Table(columns, body, left=1 if "attack" in left else 0)
 

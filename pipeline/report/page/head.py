@@ -32,12 +32,12 @@ def describe_evaluation(evaluation: runs.Evaluation, rows: pd.DataFrame) -> str:
     unprotected = "original" in evaluation.systems or (rows["condition"] == "OO").any()
     names = list_present(rows, "dataset")
     what = f"Data set{'s' if len(names) > 1 else ''} {join_words(names)}: " if names else ""
-    said = (
+    speech = (
         f"speech protected by {join_words(protected)}{', beside the unprotected speech' if unprotected else ''}."
         if protected
         else "unprotected speech."
     )
-    sentences = [what + (said if what else said[0].upper() + said[1:])]
+    sentences = [what + (speech if what else speech[0].upper() + speech[1:])]
     attackers, extractors = list_present(rows, "attacker"), list_present(rows, "extractor")
     if extractors:
         sentences.append(
@@ -116,10 +116,10 @@ def count_sets(rows: pd.DataFrame) -> Table | None:
 
 
 def _format_span(counts: pd.Series) -> str:
-    known = counts.dropna()
-    if not len(known):
+    present = counts.dropna()
+    if not len(present):
         return DASH
-    low, high = int(known.min()), int(known.max())
+    low, high = int(present.min()), int(present.max())
     return f"{low:,}".replace(",", " ") if low == high else f"{low}–{high}"
 
 
@@ -157,12 +157,12 @@ def list_limits(evaluation: runs.Evaluation) -> list[str]:
     """What a reader must know before the numbers, of each run; what is the same in all runs is said once."""
     of_runs: dict[str, list[str]] = {}
     for run in evaluation.runs:
-        for one in run.limits:
-            of_runs.setdefault(one, []).append(run.label)
+        for limit in run.limits:
+            of_runs.setdefault(limit, []).append(run.label)
     everywhere = len(evaluation.runs)
     return [
-        one if len(labels) == everywhere else f"Run{'s' if len(labels) > 1 else ''} {join_words(labels)}: {one}"
-        for one, labels in of_runs.items()
+        limit if len(labels) == everywhere else f"Run{'s' if len(labels) > 1 else ''} {join_words(labels)}: {limit}"
+        for limit, labels in of_runs.items()
     ]
 
 

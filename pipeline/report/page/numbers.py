@@ -66,7 +66,7 @@ class Family:
     @property
     def line(self) -> str:
         """What the folded part holds."""
-        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(one.rows for one in self.metrics), 'row')}"
+        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(metric.rows for metric in self.metrics), 'row')}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Numbers:
     @property
     def line(self) -> str:
         """What the folded part holds."""
-        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(one.rows for one in self.metrics), 'row')}"
+        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(metric.rows for metric in self.metrics), 'row')}"
 
     @property
     def metrics(self) -> list[Metric]:
@@ -97,16 +97,18 @@ def list_numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Ma
     shown = summaries.order_rows(merge_originals(summaries.present_rows(plain)), evaluation.systems)
     parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
     without = {name: _explain_missing(part) for name, part in parts.items() if _has_no_value(part)}
-    held = {name: part for name, part in parts.items() if name not in without}
+    valued = {name: part for name, part in parts.items() if name not in without}
     always = (*summaries.ALWAYS, "run_id") if evaluation.several else summaries.ALWAYS
     families = []
-    for title, names in glossary.titled(held):
-        halves = {name: split_by_way(held[name], glossary.ways(name)) for name in names}
+    for title, names in glossary.titled(valued):
+        halves = {name: split_by_way(valued[name], glossary.ways(name)) for name in names}
         first_ways = pd.concat([first for first, _ in halves.values()], ignore_index=True)
         compact = summaries.summarise(first_ways, evaluation.systems)
         families.append(
             Family(
-                title, compact, _tabulate_metrics(halves, find_repeats({n: held[n] for n in names}), always, signatures)
+                title,
+                compact,
+                _tabulate_metrics(halves, find_repeats({n: valued[n] for n in names}), always, signatures),
             )
         )
     ranked = sorted(without, key=glossary.rank)
@@ -119,10 +121,10 @@ def _has_no_value(rows: pd.DataFrame) -> bool:
 
 def _explain_missing(rows: pd.DataFrame) -> str:
     """Why no row of a metric has a value."""
-    found = rows["remark"].replace("", "no reason is given").value_counts(sort=False)
-    if len(found) == 1:
-        return f"{count_noun(len(rows), 'row')}: {found.index[0]}"
-    return "; ".join(f"{count_noun(int(count), 'row')}: {reason}" for reason, count in found.items())
+    remarks = rows["remark"].replace("", "no reason is given").value_counts(sort=False)
+    if len(remarks) == 1:
+        return f"{count_noun(len(rows), 'row')}: {remarks.index[0]}"
+    return "; ".join(f"{count_noun(int(count), 'row')}: {reason}" for reason, count in remarks.items())
 
 
 def _tabulate_metrics(
@@ -132,11 +134,11 @@ def _tabulate_metrics(
     signatures: Mapping[str, str],
 ) -> list[Metric]:
     """The metrics of a family: of each the rows that are the number and the others; ``same`` are names that have no table."""
-    found = []
+    metrics = []
     for name, (first, others) in halves.items():
         if name in same:
             continue
-        found.append(
+        metrics.append(
             Metric(
                 name,
                 glossary.metric(name),
@@ -148,7 +150,7 @@ def _tabulate_metrics(
                 len(first) + len(others),
             )
         )
-    return found
+    return metrics
 
 
 def _tabulate(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, str]) -> Table:
@@ -201,7 +203,7 @@ class Signature:
     name: str
     short: str
     used_by: str
-    whole: str
+    full: str
 
 
 def name_signatures(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
@@ -217,11 +219,13 @@ def list_signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> li
     """Each signature of the rows, by its name in this page."""
     rows = evaluation.rows
     short = shorten_rows(rows, {run.run_id: run.config for run in evaluation.runs})
-    found: dict[str, list[str]] = {signature: [] for signature in names}
+    used_by: dict[str, list[str]] = {signature: [] for signature in names}
     for signature, metric in zip(rows["signature"], rows["metric"]):
-        if signature in found:
-            found[signature].append(str(metric))
-    return [Signature(name, short[whole], _describe_use(found[whole]), whole) for whole, name in names.items()]
+        if signature in used_by:
+            used_by[signature].append(str(metric))
+    return [
+        Signature(name, short[complete], _describe_use(used_by[complete]), complete) for complete, name in names.items()
+    ]
 
 
 def _describe_use(metrics: Sequence[str]) -> str:
@@ -297,7 +301,7 @@ def find_repeats(parts: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         parts: the rows of each metric of a family.
     """
     seen: dict[str, dict[tuple[str, ...], tuple[float, ...]]] = {}
-    found: dict[str, str] = {}
+    repeats: dict[str, str] = {}
     for name, rows in parts.items():
         numbers = {
             tuple(map(str, key)): values
@@ -306,12 +310,14 @@ def find_repeats(parts: Mapping[str, pd.DataFrame]) -> dict[str, str]:
                 rows[["value", "low", "high", "null_low", "null_high"]].itertuples(index=False, name=None),
             )
         }
-        original = next((earlier for earlier, held in seen.items() if _repeats(numbers, held)), None)
+        original = next(
+            (earlier for earlier, earlier_numbers in seen.items() if _repeats(numbers, earlier_numbers)), None
+        )
         if original is None:
             seen[name] = numbers
         else:
-            found[name] = original
-    return found
+            repeats[name] = original
+    return repeats
 
 
 def _repeats(

@@ -119,12 +119,12 @@ def describe_speakers(evaluation: runs.Evaluation) -> Speakers | None:
 
 def _read_rows(evaluation: runs.Evaluation, name: str) -> list[dict[str, Any]]:
     """The rows of all runs that have a number, each with ``label``: its system, and its run where there are several."""
-    found = []
+    all_rows = []
     for run in evaluation.runs:
         for row in results.records(answers.read(name, run.folder)):
             if row["status"] != "incomplete":
-                found.append({**row, "run_id": run.run_id, "label": evaluation.name(row["system"], run.run_id)})
-    return [{key: math.nan if value is pd.NA else value for key, value in row.items()} for row in found]
+                all_rows.append({**row, "run_id": run.run_id, "label": evaluation.name(row["system"], run.run_id)})
+    return [{key: math.nan if value is pd.NA else value for key, value in row.items()} for row in all_rows]
 
 
 def _order_rows(evaluation: runs.Evaluation, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -134,10 +134,10 @@ def _order_rows(evaluation: runs.Evaluation, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _group_rows(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["label"], row["subset"]), []).append(row)
-    return found
+        groups.setdefault((row["label"], row["subset"]), []).append(row)
+    return groups
 
 
 def _select_worst(rows: Sequence[Row]) -> list[Row]:
@@ -317,14 +317,14 @@ def _tabulate_overlap(rows: Sequence[Row]) -> Table:
 
 
 def _make_downloads(evaluation: runs.Evaluation, strongest: Sequence[Row], overlaps: Sequence[Row]) -> list[Download]:
-    found = []
+    downloads = []
     for name, rows in (("speakers", strongest), ("worst_overlap", overlaps)):
         if rows:
             table = pd.DataFrame(list(rows)).drop(columns="label")
-            found.append(
+            downloads.append(
                 Download(f"{name}.csv", write_csv(table if evaluation.several else table.drop(columns="run_id")))
             )
-    return found
+    return downloads
 
 
 # ------------------------------------------------------------------------------- in similarity matrices, of all pairs
@@ -343,8 +343,8 @@ def tabulate_matrices(evaluation: runs.Evaluation) -> Matrices | None:
     ).reset_index(drop=True)
     names = [c for c in group if c != "backend" or table["backend"].nunique() > 1]
     heads = [Column({"series": "system", "backend": "back end"}.get(c, c)) for c in names]
-    known = [c for c in SPEAKER_COLUMNS if c[0] in table.columns]
-    values = [c for c in known if table[c[0]].notna().any()]
+    present = [c for c in SPEAKER_COLUMNS if c[0] in table.columns]
+    values = [c for c in present if table[c[0]].notna().any()]
     body = [
         [
             str(row["speaker"]),
@@ -354,7 +354,7 @@ def tabulate_matrices(evaluation: runs.Evaluation) -> Matrices | None:
         for row in results.records(table)
     ]
     columns = [Column("speaker"), *(Column(head, "number") for _, head, _ in values), *heads]
-    kept = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in known)]]
+    kept = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in present)]]
     return Matrices(
         Table(columns, body),
         MATRICES_RULE,

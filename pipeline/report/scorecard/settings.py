@@ -227,7 +227,7 @@ def _apply(card: Scorecard, changes: Changes) -> Scorecard:
 
 
 def _make_list(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+    return [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
 
 
 def _check_columns(words: Ours) -> Ours:
