@@ -68,7 +68,7 @@ def _end(status: int, computes: bool) -> NoReturn:
         if stream is None or stream.closed:
             continue
         stream.flush()
-        why = why or output.lost(number)
+        why = why or output.explain_lost_output(number)
     if why:
         # Status 5, as for any disk that is full: what was computed is kept, what was to be read is not all there.
         kept = f" What was computed is kept (status {status} without this)." if computes else ""

@@ -90,12 +90,12 @@ def choose_held_out(speakers: Sequence[str]) -> Choice:
     return pair_held_out([f"{row:09d}" for row in range(len(speakers))], speakers, aside).choice(speakers, aside)
 
 
-def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
+def check_training(count: int, subject: str, as_norm: AsNorm | None) -> None:
     """Whether there are speakers enough to learn from.
 
     Args:
         count: of training speakers.
-        what: the name of the back end, and what it learns.
+        subject: the name of the back end, and what it learns.
         as_norm: its setting.
 
     Raises:
@@ -103,7 +103,7 @@ def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
     """
     if count < FEWEST:
         raise DataError(
-            f"{what} cannot be learnt from {count} training speaker{'s' if count != 1 else ''}: it takes {FEWEST} or more",
+            f"{subject} cannot be learnt from {count} training speaker{'s' if count != 1 else ''}: it takes {FEWEST} or more",
             remedy="name a larger training set by dataset.train=DIR, or use backend=[cosine] as it is (centre=false, as_norm=null)",
         )
     check_cohort(count, as_norm)
@@ -125,11 +125,11 @@ def check_cohort(count: int, as_norm: AsNorm | None) -> None:
     if as_norm is None or count >= max(as_norm.top, FEWEST):
         return
     fewer = f"backend.<label>.as_norm.top={count}, or " if count >= FEWEST else ""
-    what = f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {count}"
+    message = f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {count}"
     if count < as_norm.top:
-        what = f"a cohort of {count} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of"
+        message = f"a cohort of {count} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of"
     raise DataError(
-        what,
+        message,
         where=f"setting as_norm.top={as_norm.top}",
         remedy=f"set {fewer}backend.<label>.as_norm=null, or name a larger training set by dataset.train=DIR",
     )

@@ -182,8 +182,10 @@ class Backend(LinearBackend):
 
     @classmethod
     def check_speakers(cls, settings: CosineSettings, count: int) -> None:
-        what = "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
-        _adaptation.check_training(count, what, settings.as_norm)
+        subject = (
+            "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
+        )
+        _adaptation.check_training(count, subject, settings.as_norm)
 
     @classmethod
     def fit(

@@ -283,11 +283,11 @@ def _try_shrinkages(
 def _summary(settings: WccnSettings, chosen: dict[str, Any], vectors: int, speakers: int, within_session: bool) -> str:
     shrinkage, held_out = chosen["shrinkage"], chosen["held_out"]
     if shrinkage["chosen"]:
-        how = f"chosen on {held_out['speakers']} held-out speakers, EER {100 * held_out['eer']:.2f} %"
+        origin = f"chosen on {held_out['speakers']} held-out speakers, EER {100 * held_out['eer']:.2f} %"
     else:
-        how = f"not chosen: {shrinkage['reason']}" if shrinkage["reason"] else "as set"
+        origin = f"not chosen: {shrinkage['reason']}" if shrinkage["reason"] else "as set"
     parts = [
-        f"{vectors} vectors of {speakers} speakers, centred, shrinkage {shrinkage['used']:g} ({how})",
+        f"{vectors} vectors of {speakers} speakers, centred, shrinkage {shrinkage['used']:g} ({origin})",
         _adaptation.describe_as_norm(settings.as_norm, speakers),
         "learnt from pieces of one recording a speaker, so it knows no change of session" if within_session else "",
     ]

@@ -6,11 +6,12 @@ import argparse
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
 from pipeline import conformance, host
+from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
 from pipeline.tables import bounds
@@ -23,15 +24,15 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse(arguments)
     host.use_cache_folder(host.find_cache_folder())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
-        known = sorted({name for kind in ROOMS for name in _names(kind)})
-        near = difflib.get_close_matches(options.name, known, n=2)
+        component_names = sorted({name for kind in ROOMS for name in _names(kind)})
+        near = difflib.get_close_matches(options.name, component_names, n=2)
         raise ConfigError(
             f"there is no component '{options.name}'" + (f" among the {options.kind}" if options.kind else ""),
-            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(known)}",
+            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(component_names)}",
         )
     faults: list[Fault] = []
     for kind in kinds:
@@ -63,37 +64,32 @@ def _checked(kind: Kind, options: argparse.Namespace) -> list[Fault]:
     except Exception as error:  # a plug-in may fail in any way
         return [Fault(f"it cannot be imported: {type(error).__name__}: {error}", where)]
     models, folder = Path(options.models or default_models()).expanduser(), options.weights
-    found = conformance.examine(kind, options.name, cls, models, _values(options.settings), folder and Path(folder))
+    report = conformance.examine(kind, options.name, cls, models, _values(options.settings), folder and Path(folder))
     print(f"{where} ({cls.__module__}.{cls.__qualname__})")
-    for title in found.checked:
+    for title in report.checked:
         print(f"  checked: {title}")
-    for reason in found.skipped:
+    for reason in report.skipped:
         print(f"  not checked: {reason}")
-    return [Fault(fault.what, ", ".join(filter(None, [where, fault.where]))) for fault in found.faults]
+    return [Fault(fault.what, ", ".join(filter(None, [where, fault.where]))) for fault in report.faults]
 
 
 def _values(settings: Sequence[str]) -> dict[str, Any]:
     """``FIELD=VALUE`` as values, read as YAML."""
     values = {}
     for each in settings:
-        name, given, value = each.partition("=")
-        if not given:
+        name, equals, value = each.partition("=")
+        if not equals:
             raise ConfigError(f"'{each}' is no setting", remedy="write FIELD=VALUE")
         try:
             values[name] = bounds.read_yaml(value)
         except yaml.YAMLError as error:
-            said = " ".join(filter(None, [getattr(error, "context", ""), getattr(error, "problem", "")]))
-            raise ConfigError(f"the value of '{name}' is no YAML: {said}", remedy="write FIELD=VALUE") from None
+            problem = " ".join(filter(None, [getattr(error, "context", ""), getattr(error, "problem", "")]))
+            raise ConfigError(f"the value of '{name}' is no YAML: {problem}", remedy="write FIELD=VALUE") from None
     return values
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy check-plugin",
         description="Asks a component everything that its contract says, and names what could not be asked here.",
         epilog="exit status: 0 the contract is kept, 2 it is not, or usage",

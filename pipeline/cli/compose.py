@@ -367,8 +367,8 @@ def _refuse_foreign(composed: Any, plain: Any, line: CommandLine) -> None:
     """
     from omegaconf import OmegaConf
 
-    ours, theirs = (OmegaConf.to_container(config, resolve=False) for config in (plain, composed))
-    keys = [key for name in OWN for key in _list_changed(name, _select(ours, name), _select(theirs, name))]
+    plain_values, values = (OmegaConf.to_container(config, resolve=False) for config in (plain, composed))
+    keys = [key for name in OWN for key in _list_changed(name, _select(plain_values, name), _select(values, name))]
     faults = []
     for key in keys:
         if key.startswith("hydra.") or not line.sets(key):
@@ -402,14 +402,14 @@ def _select(values: Any, key: str) -> Any:
     return {name: value for name, value in values.items() if name not in SET_BY_HYDRA} if key == "hydra" else values
 
 
-def _list_changed(name: str, ours: Any, theirs: Any) -> list[str]:
+def _list_changed(name: str, before: Any, after: Any) -> list[str]:
     """The keys of a node that are not as they must be."""
-    if ours == theirs:
+    if before == after:
         return []
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+    if not isinstance(before, dict) or not isinstance(after, dict):
         return [name]
-    keys = [key for key in theirs if key not in ours or ours[key] != theirs[key]]
-    return [each for key in keys for each in _list_changed(f"{name}.{key}", ours.get(key), theirs[key])] or [name]
+    keys = [key for key in after if key not in before or before[key] != after[key]]
+    return [each for key in keys for each in _list_changed(f"{name}.{key}", before.get(key), after[key])] or [name]
 
 
 def _list_commands(composed: Any) -> list[tuple[str, str]]:

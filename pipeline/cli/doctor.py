@@ -84,14 +84,14 @@ def main(verb: str, arguments: list[str]) -> int:
     return evaluate_each(line, functools.partial(doctor, line), without_models=True, without_data=True)
 
 
-def doctor(line: CommandLine, asked: Evaluation, values: dict[str, Any]) -> int:
+def doctor(line: CommandLine, settings: Evaluation, values: dict[str, Any]) -> int:
     """Look at everything and print what was found, as it is found; the exit status: that with which a run would end first."""
     # A line is never broken, so that a remedy can be copied.
     console = Console(file=for_rich(sys.stdout), soft_wrap=True, highlight=False, markup=False, emoji=False)
     named = any(override.name.partition(".")[0] not in OF_A_MACHINE for override in line.overrides)
     findings = []
     for subject, check in CHECKS.items():
-        for finding in _examine(check, asked):
+        for finding in _examine(check, settings):
             if subject == "weights" and finding.state == "fault" and not named:
                 finding = Finding("warning", f"{finding.what}; the demo needs none", finding.remedy)
             findings.append(finding)
@@ -106,10 +106,10 @@ def doctor(line: CommandLine, asked: Evaluation, values: dict[str, Any]) -> int:
     return min((finding.status for finding in findings if finding.state == "fault"), default=0)
 
 
-def _examine(check: Check, asked: Evaluation) -> Iterator[Finding]:
+def _examine(check: Check, settings: Evaluation) -> Iterator[Finding]:
     """A look that fails is a finding too, and the next one goes on."""
     try:
-        yield from check(asked)
+        yield from check(settings)
     except PipelineError as error:
         yield Finding("fault", f"{error.what} ({error.where})", error.remedy, error.status)
     except Exception as error:  # whatever a machine may be like
@@ -120,7 +120,7 @@ def _examine(check: Check, asked: Evaluation) -> Iterator[Finding]:
 # Versions --------------------------------------------------------------------------------------------------------------
 
 
-def check_versions(asked: Evaluation) -> Iterator[Finding]:
+def check_versions(settings: Evaluation) -> Iterator[Finding]:
     """Python and packages against the ranges that the installed project declares."""
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
@@ -160,9 +160,9 @@ def _find_version(package: str) -> str:
 # The machine -----------------------------------------------------------------------------------------------------------
 
 
-def check_devices(asked: Evaluation) -> Iterator[Finding]:
+def check_devices(settings: Evaluation) -> Iterator[Finding]:
     """GPUs with their memory, and whether torch can use what is there."""
-    wanted = asked.runtime.device
+    wanted = settings.runtime.device
     driver = next((str(path) for path in DRIVERS if path.exists()), "")
     if not driver and not wanted.startswith("cuda") and sys.platform == "linux":
         # It takes torch longer to load than all else takes.
@@ -190,9 +190,9 @@ def check_devices(asked: Evaluation) -> Iterator[Finding]:
         yield Finding("warning" if busy else "ok", f"{what}{': others use it' if busy else ''}", remedy)
 
 
-def check_machine(asked: Evaluation) -> Iterator[Finding]:
+def check_machine(settings: Evaluation) -> Iterator[Finding]:
     """Cores, memory, open files, and what processes share."""
-    usable, threads = host.count_allowed_cores(), machine.threads(asked.runtime)
+    usable, threads = host.count_allowed_cores(), machine.threads(settings.runtime)
     more = threads > usable
     what = f"{usable} cores, {threads} threads{' would share them' if more else ''}"
     yield Finding("warning" if more else "ok", what, f"runtime.threads={usable}" if more else "")
@@ -215,14 +215,14 @@ def check_machine(asked: Evaluation) -> Iterator[Finding]:
 # Disks -----------------------------------------------------------------------------------------------------------------
 
 
-def check_store(asked: Evaluation) -> Iterator[Finding]:
+def check_store(settings: Evaluation) -> Iterator[Finding]:
     """Where runs and results are kept."""
-    yield from _check_folder(asked.paths.store, "paths.root", LEAST_STORE)
+    yield from _check_folder(settings.paths.store, "paths.root", LEAST_STORE)
 
 
-def check_models(asked: Evaluation) -> Iterator[Finding]:
+def check_models(settings: Evaluation) -> Iterator[Finding]:
     """Where weights are; a run only reads there."""
-    for finding in _check_folder(asked.paths.weights, "paths.models", LEAST_MODELS):
+    for finding in _check_folder(settings.paths.weights, "paths.models", LEAST_MODELS):
         if finding.state == "fault":
             finding = Finding("warning", f"{finding.what}; fetch-models cannot put anything there", finding.remedy)
         yield finding
@@ -283,13 +283,13 @@ def _try_folder(folder: Path) -> list[str]:
 # Models and Slurm ------------------------------------------------------------------------------------------------------
 
 
-def check_weights(asked: Evaluation) -> Iterator[Finding]:
+def check_weights(settings: Evaluation) -> Iterator[Finding]:
     """The weights of each chosen component by their digests; of what is missing, what would be fetched, with size and licence."""
-    for label, chosen in asked.components().items():
+    for label, chosen in settings.components().items():
         if label.startswith("extractor ") and chosen.component.asks_for_found(chosen.settings):
             continue  # it lies in the folder of the data set, which `validate` looks into
         try:
-            weights = chosen.weights(asked.paths.weights)
+            weights = chosen.weights(settings.paths.weights)
         except PipelineError as error:
             download = chosen.component.download(chosen.settings) if isinstance(error, ModelMissing) else None
             size = f"; to be downloaded: {download}" if download is not None else ""
@@ -302,9 +302,9 @@ def check_weights(asked: Evaluation) -> Iterator[Finding]:
             yield Finding("ok", f"{label}: {weights.folder}, sha256 {weights.digest[:12]}")
 
 
-def check_slurm(asked: Evaluation) -> Iterator[Finding]:
+def check_slurm(settings: Evaluation) -> Iterator[Finding]:
     """Its commands, its partitions and the library that sends jobs: faults where ``executor=slurm`` is asked for."""
-    wanted = asked.executor.name == "slurm"
+    wanted = settings.executor.name == "slurm"
     state: Literal["warning", "fault"] = "fault" if wanted else "warning"
     missing = [name for name in SLURM_COMMANDS if shutil.which(name) is None]
     if missing:

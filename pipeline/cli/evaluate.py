@@ -33,14 +33,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return evaluate_each(line, actions[verb], without_models=verb == "prepare")
 
 
-def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
+def run(arguments: Sequence[str], settings: Evaluation, values: dict[str, Any]) -> int:
     """Evaluate, and print one screen: the answer, what casts doubt on it, and where everything else is. The last line of standard
     output is the report's path, the one before it counts the tasks. Of a run that is sent elsewhere the last line is its folder.
 
     Raises:
         PipelineError: it could not be done, or values do not stand on everything that was expected.
     """
-    result = evaluation.evaluate(asked, values, arguments, Meter())
+    result = evaluation.evaluate(settings, values, arguments, Meter())
     if isinstance(result, evaluation.Sent):
         return _say_sent(result)
     below = [
@@ -80,22 +80,22 @@ def _scored(result: evaluation.Result) -> str:
     return f"scorecard: {kept['counts']} ({result.folder / 'scorecard.md'})" if kept is not None else ""
 
 
-def prepare(asked: Evaluation, values: dict[str, Any]) -> int:
+def prepare(settings: Evaluation, values: dict[str, Any]) -> int:
     """Read and check the data set and print what it holds."""
-    data = evaluation.prepare(asked, Meter())
+    data = evaluation.prepare(settings, Meter())
     for (name, role), rows in data.manifest.groupby(["set", "role"], sort=True):
         minutes = (rows["samples"] / rows["sample_rate"]).sum() / 60
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
     for trials in data.trials.values():
         print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
-    for line in [*evaluation.said(asked), *list_needed(asked)]:
+    for line in [*evaluation.said(settings), *list_needed(settings)]:
         print(line)
     return 0
 
 
-def train(asked: Evaluation, values: dict[str, Any]) -> int:
+def train(settings: Evaluation, values: dict[str, Any]) -> int:
     """Train the extractors whose weights the run makes; prints the folders of the weights."""
-    trained = evaluation.train_extractors(asked, Meter())
+    trained = evaluation.train_extractors(settings, Meter())
     print(f"tasks: {trained.reused} reused, {trained.computed} computed")
     for label, folder, summary in trained.weights:
         print(f"{label}: {summary}")
@@ -103,17 +103,17 @@ def train(asked: Evaluation, values: dict[str, Any]) -> int:
     return 0
 
 
-def fetch_models(asked: Evaluation, values: dict[str, Any]) -> int:
+def fetch_models(settings: Evaluation, values: dict[str, Any]) -> int:
     """Get the weights of the chosen components into ``paths.models``."""
     from pipeline.weights import fetch
 
-    for what, chosen in asked.components().items():
-        found = fetch.fetched(chosen.component, chosen.settings, asked.paths.weights)
+    for what, chosen in settings.components().items():
+        weights = fetch.fetched(chosen.component, chosen.settings, settings.paths.weights)
         group, _, label = what.partition(" ")
         if group == "extractor":
-            print(f"{label}: {found.folder if found else 'needs no weights'}")
-        elif found is not None:
-            print(f"{what}: {found.folder}")
+            print(f"{label}: {weights.folder if weights else 'needs no weights'}")
+        elif weights is not None:
+            print(f"{what}: {weights.folder}")
     return 0
 
 
@@ -124,7 +124,7 @@ def part(arguments: Sequence[str]) -> int:
         ConfigError: usage.
     """
     log_to_stderr()
-    numbers = [one for one in arguments[1:] if one.isdecimal() or one == REPORT]
+    numbers = [argument for argument in arguments[1:] if argument.isdecimal() or argument == REPORT]
     if len(arguments) != 3 or len(numbers) != 2 or numbers[0] == REPORT:
         raise ConfigError("part needs a run folder, a round and the number of a part", remedy=USAGE)
     from pipeline.evaluation import job

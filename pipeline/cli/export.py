@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import log_to_stderr
 from pipeline.errors import ConfigError, Fault
 
@@ -36,35 +36,36 @@ def main(arguments: Sequence[str]) -> int:
         DataError: the files of a run are not what it wrote.
     """
     log_to_stderr()
-    asked = _parser().parse_args([_readable(one) for one in arguments])
-    if asked.format == "bibtex" and asked.what:
+    options = _parser().parse(arguments)
+    if options.format == "bibtex" and options.what:
         raise ConfigError(
             "BibTeX is of the program and its sources, not of a table",
-            where=f"--what {asked.what}",
-            remedy=_command(asked.runs, "bibtex"),
+            where=f"--what {options.what}",
+            remedy=_command(options.runs, "bibtex"),
         )
-    root = Path(asked.root or os.environ.get("VOICE_PRIVACY_ROOT", "").strip() or "exp").expanduser()
-    runs = _read(asked.runs, root, asked)
-    if asked.format in ("csv", "bibtex"):
+    root = find_root(options.root)
+    runs = _read(options.runs, root, options)
+    if options.format in ("csv", "bibtex"):
         _warn(runs)
-    if asked.format == "bibtex":
+    if options.format == "bibtex":
         text = _bibtex(runs)
-    elif asked.what == "table":
-        text = _table(runs, asked.format)
-    elif asked.what == "scorecard":
-        text = _scorecard(runs, asked)
+    elif options.what == "table":
+        text = _table(runs, options.format)
+    elif options.what == "scorecard":
+        text = _scorecard(runs, options)
     else:
-        text = _leaderboard(runs, asked)
+        text = _leaderboard(runs, options)
     print(text, end="")
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy export",
         description="Print tables of finished runs for a paper, or for another program: voice-privacy export RUN --format latex > "
         "table.tex. Of several runs, one table.",
     )
+    parser.overrides = ("paths.root", "recipe")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="latex needs the package booktabs")
     parser.add_argument(
@@ -79,14 +80,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _readable(argument: str) -> str:
-    """Whoever comes from a run writes ``paths.root=DIR`` and ``recipe=NAME``."""
-    for name in ("paths.root", "recipe"):
-        if argument.startswith(f"{name}="):
-            return argument.replace(f"{name}=", f"--{name.rpartition('.')[2]}=", 1)
-    return argument
-
-
 def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequence[str] = ()) -> str:
     """A command line of this verb, ready to paste."""
     options = ["--format", kind, *(["--what", what] if what else []), *more]
@@ -96,15 +89,15 @@ def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequen
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def _read(names: Sequence[str], root: Path, asked: argparse.Namespace) -> list[Result]:
+def _read(names: Sequence[str], root: Path, options: argparse.Namespace) -> list[Result]:
     """The runs, each once."""
     from pipeline import evaluation
 
-    folders = list(dict.fromkeys(_folder(name, root, asked).resolve() for name in names))
+    folders = list(dict.fromkeys(_folder(name, root, options).resolve() for name in names))
     return [evaluation.read(folder) for folder in folders]
 
 
-def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
+def _folder(name: str, root: Path, options: argparse.Namespace) -> Path:
     """The folder of a finished run.
 
     Raises:
@@ -112,8 +105,8 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
     """
     from pipeline.tables import run_files, status
 
-    given, below = Path(name).expanduser(), root / "runs" / name
-    folder = given if given.is_dir() or not below.is_dir() else below
+    named_path, below = Path(name).expanduser(), root / "runs" / name
+    folder = named_path if named_path.is_dir() or not below.is_dir() else below
     if (folder / "results.parquet").is_file():
         return folder
     if (folder / status.FILE).is_file() or (folder / "overrides.txt").is_file():
@@ -123,18 +116,18 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
             f"'{name}' is no finished run: it has no results.parquet",
             where=str(folder),
             cause=status.in_words(record),
-            remedy=f"{followed} && {_command([folder], asked.format, asked.what or '')}"
+            remedy=f"{followed} && {_command([folder], options.format, options.what or '')}"
             if record.get("state") in ("running", status.SUBMITTED)
             else run_files.describe_rerun(folder),
         )
-    there = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
-    known = {path.name: path for path in there}
-    near = difflib.get_close_matches(given.name, known, n=1) or sorted(known)[-1:]
+    finished = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
+    runs = {path.name: path for path in finished}
+    near = difflib.get_close_matches(named_path.name, runs, n=1) or sorted(runs)[-1:]
     raise ConfigError(
         f"'{name}' is no run" if folder.exists() else f"there is no run '{name}'",
         where=str(folder.absolute()),
         cause="the name is misspelt, or paths.root of the run is another folder than " + str(root),
-        remedy=_command([known[near[0]]], asked.format, asked.what or "")
+        remedy=_command([runs[near[0]]], options.format, options.what or "")
         if near
         else "name a folder with a results.parquet, or the paths.root of your runs with --root DIR",
     )
@@ -148,7 +141,7 @@ def _finished(folder: Path) -> list[Path]:
         return []
 
 
-def _named(runs: Sequence[Result]) -> dict[str, Result]:
+def label_runs(runs: Sequence[Result]) -> dict[str, Result]:
     """The runs by what tells them apart; '' where there is one.
 
     Raises:
@@ -158,24 +151,26 @@ def _named(runs: Sequence[Result]) -> dict[str, Result]:
 
     if len(runs) == 1:
         return {"": runs[0]}
-    return {told.label: one for told, one in zip(read([run.folder for run in runs]).runs, runs)}
+    return {told.label: result for told, result in zip(read([run.folder for run in runs]).runs, runs)}
 
 
 def _limits(named: Mapping[str, Result]) -> list[str]:
     """What a reader must know first; of some of the runs, by name."""
-    said: dict[str, list[str]] = {}
+    runs_by_limit: dict[str, list[str]] = {}
     for name, run in named.items():
-        for one in run.limits:
-            said.setdefault(one, []).append(name)
-    return [one if len(whose) == len(named) else f"{', '.join(whose)}: {one}" for one, whose in said.items()]
+        for limit in run.limits:
+            runs_by_limit.setdefault(limit, []).append(name)
+    return [
+        limit if len(whose) == len(named) else f"{', '.join(whose)}: {limit}" for limit, whose in runs_by_limit.items()
+    ]
 
 
 def _warn(runs: Sequence[Result]) -> None:
     """Say what must be known first where the format has no place for it."""
     for run in runs:
         begins = f"{run.folder.name}: " if len(runs) > 1 else ""
-        for said in run.limits:
-            log.warning("%s%s", begins, said)
+        for limit in run.limits:
+            log.warning("%s%s", begins, limit)
         for kind, meaning in (
             ("partial", "do not stand on everything that was expected (status: partial); do not compare them"),
             (
@@ -183,60 +178,60 @@ def _warn(runs: Sequence[Result]) -> None:
                 "have no value, since it would not stand on everything that was expected (status: incomplete)",
             ),
         ):
-            found = int((run.rows["status"] == kind).sum())
-            if found:
-                log.warning("%s%d of %d results %s", begins, found, len(run.rows), meaning)
+            count = int((run.rows["status"] == kind).sum())
+            if count:
+                log.warning("%s%d of %d results %s", begins, count, len(run.rows), meaning)
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
+def _leaderboard(runs: Sequence[Result], options: argparse.Namespace) -> str:
     from pipeline.report import board
     from pipeline.report.table import list_latex, list_markdown
     from pipeline.tables.run_files import LIMITS_TITLE
 
     lacking = [run for run in runs if not len(run.leaderboard)]
     if lacking:
-        raise _no_leaderboard(lacking, asked)
-    named = _named(runs)
-    if asked.format == "csv":
-        return _csv({name: _wanted(run.leaderboard, asked) for name, run in named.items()}, named)
+        raise _no_leaderboard(lacking, options)
+    named = label_runs(runs)
+    if options.format == "csv":
+        return _csv({name: _wanted(run.leaderboard, options) for name, run in named.items()}, named)
     for run in runs:
-        _wanted(run.leaderboard, asked)
-    given: list[ShownRun] = [run.given(name) for name, run in named.items()]
-    shown = board.make_boards(given, asked.subset)
-    if asked.format == "latex":
+        _wanted(run.leaderboard, options)
+    boards: list[ShownRun] = [run.given(name) for name, run in named.items()]
+    shown = board.make_boards(boards, options.subset)
+    if options.format == "latex":
         return BOOKTABS + list_latex(LIMITS_TITLE, _limits(named)) + board.to_latex(shown)
     return list_markdown(LIMITS_TITLE, _limits(named)) + board.to_markdown(shown)
 
 
-def _wanted(table: pd.DataFrame, asked: argparse.Namespace) -> pd.DataFrame:
+def _wanted(table: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
     """The rows of the subsets that are asked for.
 
     Raises:
         ConfigError: there is no such subset.
     """
-    if not asked.subset:
+    if not options.subset:
         return table
-    known = list(dict.fromkeys(table["subset"].astype(str)))
-    for name in asked.subset:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0) or known[:1]
+    subsets = list(dict.fromkeys(table["subset"].astype(str)))
+    for name in options.subset:
+        if name not in subsets:
+            near = difflib.get_close_matches(name, subsets, n=1, cutoff=0) or subsets[:1]
             raise ConfigError(
                 f"the leaderboard has no subset '{name}'",
                 where=f"--subset {shlex.quote(name)}",
-                cause=f"it has {', '.join(known)}",
-                remedy=_command(asked.runs, asked.format, asked.what or "", ["--subset", near[0]]),
+                cause=f"it has {', '.join(subsets)}",
+                remedy=_command(options.runs, options.format, options.what or "", ["--subset", near[0]]),
             )
-    return table[table["subset"].isin(asked.subset)]
+    return table[table["subset"].isin(options.subset)]
 
 
-def _no_leaderboard(lacking: Sequence[Result], asked: argparse.Namespace) -> ConfigError:
+def _no_leaderboard(lacking: Sequence[Result], options: argparse.Namespace) -> ConfigError:
     """What to say of runs without a leaderboard."""
     from pipeline.tables import run_files
 
-    table = f"all that was measured: {_command(asked.runs, asked.format, 'table')}"
+    table = f"all that was measured: {_command(options.runs, options.format, 'table')}"
     old = [run for run in lacking if not (run.folder / "leaderboard.parquet").is_file()]
     faults = [
         Fault("was made by an earlier version" if run in old else "nobody attacked by trials", str(run.folder))
@@ -276,7 +271,7 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     from pipeline.report.table import escape_latex, escape_markdown, list_latex, list_markdown
     from pipeline.tables.run_files import LIMITS_TITLE
 
-    named = _named(runs)
+    named = label_runs(runs)
     if kind == "csv":
         return _csv({name: run.rows for name, run in named.items()}, named)
     limits = _limits(named)
@@ -293,25 +288,25 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     return begins + f"{escape_markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
 
 
-def _scorecard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
+def _scorecard(runs: Sequence[Result], options: argparse.Namespace) -> str:
     from pipeline.report.scorecard import output
     from pipeline.tables import run_files
 
     if len(runs) > 1:
         raise ConfigError(
             "a scorecard is of one run",
-            where=", ".join(str(one.folder) for one in runs),
-            remedy=_command([runs[0].folder], asked.format, "scorecard"),
+            where=", ".join(str(run.folder) for run in runs),
+            remedy=_command([runs[0].folder], options.format, "scorecard"),
         )
     folder = runs[0].folder
-    made = _card(folder, asked)
-    if asked.format == "csv":
-        return output.to_csv(made)
-    write = output.to_latex if asked.format == "latex" else output.to_markdown
-    return write(made, run_files.read_limits(folder))
+    scored = _card(folder, options)
+    if options.format == "csv":
+        return output.to_csv(scored)
+    write = output.to_latex if options.format == "latex" else output.to_markdown
+    return write(scored, run_files.read_limits(folder))
 
 
-def _card(folder: Path, asked: argparse.Namespace) -> Card:
+def _card(folder: Path, options: argparse.Namespace) -> Card:
     """The scorecard of a run by its recipe, or by the one that is asked for.
 
     Raises:
@@ -322,21 +317,21 @@ def _card(folder: Path, asked: argparse.Namespace) -> Card:
     from pipeline.report.scorecard import settings as scorecards
 
     own = of_runs.read_recipe(folder)
-    recipe = asked.recipe or own
+    recipe = options.recipe or own
     changes = [of_runs.read_changes(folder)] if recipe == own else []
     settings = scorecards.read(recipe, *changes) if recipe else None
     if settings is None:
-        known = scorecards.names()
-        near = difflib.get_close_matches(recipe, known, n=1) or known[:1]
+        recipes = scorecards.names()
+        near = difflib.get_close_matches(recipe, recipes, n=1) or recipes[:1]
         raise ConfigError(
             f"the recipe '{recipe}' has no scorecard" if recipe else "this run is of no recipe, and has no scorecard",
-            where=f"--recipe {recipe}" if asked.recipe else str(folder),
-            cause="" if asked.recipe else "nothing that was published is said to be comparable with it",
-            remedy=f"{_command([folder], asked.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(known)}",
+            where=f"--recipe {recipe}" if options.recipe else str(folder),
+            cause="" if options.recipe else "nothing that was published is said to be comparable with it",
+            remedy=f"{_command([folder], options.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(recipes)}",
         )
-    made = of_runs.make_card_of_run(folder, settings)
-    card.refuse_ambiguous(made, folder)
-    return made
+    scored = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(scored, folder)
+    return scored
 
 
 def _bibtex(runs: Sequence[Result]) -> str:

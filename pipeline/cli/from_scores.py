@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from pipeline import metrics
 from pipeline.cli import score_disclosure
+from pipeline.cli.options import Parser
 from pipeline.cli.score_report import Report, check_order, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.joins import JoinedTrials
@@ -53,13 +54,8 @@ def main(arguments: Sequence[str]) -> int:
 # Arguments -----------------------------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy from-scores",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,46 +67,46 @@ def _parser() -> argparse.ArgumentParser:
             "exit status: 0 done, 2 usage, 3 data that are refused (nothing is written)"
         ),
     )
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=_Parser)
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
 
-    one = _verb(verbs, "trials", "EER, Cllr, ZEBRA, linkability and TPR of a list of trials", _trials)
-    one.add_argument("--scores", type=Path, required=True)
-    _add_trials(one)
+    verb = _verb(verbs, "trials", "EER, Cllr, ZEBRA, linkability and TPR of a list of trials", _trials)
+    verb.add_argument("--scores", type=Path, required=True)
+    _add_trials(verb)
 
-    one = _verb(verbs, "vsm", "voice similarity matrices: DeID, G_VD, speaker table", _vsm)
+    verb = _verb(verbs, "vsm", "voice similarity matrices: DeID, G_VD, speaker table", _vsm)
     for condition in CONDITIONS:
-        one.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
-    one.add_argument("--utt2spk", type=Path, required=True)
-    one.add_argument("--similarity", choices=("geometric_mean", "sigmoid_mean"), default="geometric_mean")
-    one.add_argument("--pairing", choices=("all", "vpc2020"), default="all", help="vpc2020: ids sorted, i < j only")
-    one.add_argument("--scores-are-llr", action="store_true", help="natural-log LLRs: do not calibrate")
+        verb.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
+    verb.add_argument("--utt2spk", type=Path, required=True)
+    verb.add_argument("--similarity", choices=("geometric_mean", "sigmoid_mean"), default="geometric_mean")
+    verb.add_argument("--pairing", choices=("all", "vpc2020"), default="all", help="vpc2020: ids sorted, i < j only")
+    verb.add_argument("--scores-are-llr", action="store_true", help="natural-log LLRs: do not calibrate")
 
-    one = _verb(verbs, "srd", "similarity rank disclosure", _srd)
-    one.add_argument("--scores", type=Path, required=True, help="ID1 is an input, ID2 a reference")
-    one.add_argument("--input2spk", type=Path, required=True)
-    one.add_argument("--reference2spk", type=Path, required=True)
-    one.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
+    verb = _verb(verbs, "srd", "similarity rank disclosure", _srd)
+    verb.add_argument("--scores", type=Path, required=True, help="ID1 is an input, ID2 a reference")
+    verb.add_argument("--input2spk", type=Path, required=True)
+    verb.add_argument("--reference2spk", type=Path, required=True)
+    verb.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
 
-    one = _verb(
+    verb = _verb(
         verbs, "disclosure", "LID, ranks as evidence, linkability by population, attributes, lengths", _disclosure
     )
-    score_disclosure.add_options(one)
+    score_disclosure.add_options(verb)
 
-    one = _verb(verbs, "normalised", "Eq. 17-20 of Noe 2022 on enrolment and trial scores", _normalised)
+    verb = _verb(verbs, "normalised", "Eq. 17-20 of Noe 2022 on enrolment and trial scores", _normalised)
     for condition in CONDITIONS:
-        one.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
-    _add_trials(one)
+        verb.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
+    _add_trials(verb)
 
-    one = _verb(verbs, "cece", "C_ECE: calibration trained on another run", _cece)
-    one.add_argument("--train", type=Path, required=True, help="scores of run f0")
-    one.add_argument("--scores", type=Path, required=True, help="scores of run f1")
-    _add_trials(one)
-    one.add_argument("--method", choices=("linear", "isotonic"), required=True)
+    verb = _verb(verbs, "cece", "C_ECE: calibration trained on another run", _cece)
+    verb.add_argument("--train", type=Path, required=True, help="scores of run f0")
+    verb.add_argument("--scores", type=Path, required=True, help="scores of run f1")
+    _add_trials(verb)
+    verb.add_argument("--method", choices=("linear", "isotonic"), required=True)
 
-    one = _verb(verbs, "paired", "differences between two systems on the same trials, B minus A", _paired)
-    one.add_argument("--a", type=Path, required=True, help="scores of system A")
-    one.add_argument("--b", type=Path, required=True, help="scores of system B")
-    _add_trials(one)
+    verb = _verb(verbs, "paired", "differences between two systems on the same trials, B minus A", _paired)
+    verb.add_argument("--a", type=Path, required=True, help="scores of system A")
+    verb.add_argument("--b", type=Path, required=True, help="scores of system B")
+    _add_trials(verb)
     return parser
 
 
@@ -120,8 +116,10 @@ def _verb(
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(act=act)
     parser.add_argument("--json", required=True, metavar="OUT", help="where the result goes; - is standard output")
-    parser.add_argument("--replicates", type=_whole, default=1000, help="0: no intervals and no bands (default 1000)")
-    parser.add_argument("--seed", type=_whole, default=0, help="of the draws (default 0)")
+    parser.add_argument(
+        "--replicates", type=read_whole_number, default=1000, help="0: no intervals and no bands (default 1000)"
+    )
+    parser.add_argument("--seed", type=read_whole_number, default=0, help="of the draws (default 0)")
     parser.add_argument(
         "--distance",
         nargs="*",
@@ -140,15 +138,15 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _whole(text: str) -> int:
+def read_whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
     return int(text)
 
 
 def _inputs(options: argparse.Namespace) -> list[Path]:
-    given = [value for value in vars(options).values() if isinstance(value, Path)]
-    return [*given, *getattr(options, "spk2attr", []), *getattr(options, "utt2attr", [])]
+    paths = [value for value in vars(options).values() if isinstance(value, Path)]
+    return [*paths, *getattr(options, "spk2attr", []), *getattr(options, "utt2attr", [])]
 
 
 # Trials --------------------------------------------------------------------------------------------------------------
@@ -165,14 +163,14 @@ def _negated(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
     """
     if options.distance is None:
         return []
-    given = [name.removeprefix("--") for name in options.distance]
-    unknown = [name for name in given if name not in names]
+    names_given = [name.removeprefix("--") for name in options.distance]
+    unknown = [name for name in names_given if name not in names]
     if unknown:
         raise ConfigError(
             f"--distance {' '.join(unknown)}: no option of that name gives scores",
             remedy=f"name some of {', '.join(names)}, or none for all",
         )
-    return given or list(names)
+    return names_given or list(names)
 
 
 def _joined(options: argparse.Namespace, report: Report, *names: str) -> JoinedTrials:
@@ -215,7 +213,7 @@ def _counts(joined: JoinedTrials, report: Report) -> None:
 def _trials(options: argparse.Namespace, report: Report) -> None:
     joined = _joined(options, report, "scores")
     target, nontarget = joined.classes()
-    found = metrics.trial_metrics(target, nontarget)
+    measured = metrics.trial_metrics(target, nontarget)
     for name in (
         "n_target",
         "n_nontarget",
@@ -228,15 +226,15 @@ def _trials(options: argparse.Namespace, report: Report) -> None:
         "l_w_ceiling",
         "tag",
     ):
-        report.put((name,), getattr(found, name))
+        report.put((name,), getattr(measured, name))
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
     _put_defined(report, ("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
-    for each in found.tpr_at_fpr:
+    for each in measured.tpr_at_fpr:
         report.put(("tpr_at_fpr", f"{each.fpr:g}"), each.tpr, each.reason)
-    for each in found.tpr_at_fpr:
+    for each in measured.tpr_at_fpr:
         report.put(("few", "tpr_at_fpr", f"{each.fpr:g}"), each.few)
     for part in ("log_odds", "prior_entropy", "ece"):
-        report.put(("ece_profile", part), getattr(found.ece_profile, part))
+        report.put(("ece_profile", part), getattr(measured.ece_profile, part))
 
     off = _off(options, joined)
     if off:
@@ -270,9 +268,9 @@ def _normalised(options: argparse.Namespace, report: Report) -> None:
     _counts(joined, report)
     of_oo, of_op, of_pp = (metrics.trial_metrics(*joined.classes(k)) for k in range(3))
     d_ece, cllr_min = (of_oo.d_ece, of_op.d_ece, of_pp.d_ece), (of_oo.cllr_min, of_op.cllr_min, of_pp.cllr_min)
-    found = metrics.normalised(d_ece=d_ece, cllr_min=cllr_min)
+    measured = metrics.normalised(d_ece=d_ece, cllr_min=cllr_min)
     for name in NORMALISED:
-        report.put((name,), getattr(found, name), found.reasons.get(name, ""))
+        report.put((name,), getattr(measured, name), measured.reasons.get(name, ""))
     for name, values in (("d_ece", d_ece), ("cllr_min", cllr_min)):
         report.put((name,), dict(zip(CONDITIONS, values)))
 
@@ -280,8 +278,8 @@ def _normalised(options: argparse.Namespace, report: Report) -> None:
     if not systems:
         return
     _intervals(report, metrics.normalised_by_speaker(*systems))
-    for condition, one in zip(CONDITIONS, systems):
-        for name, interval in metrics.intervals(metrics.trials_by_speaker(one, ("d_ece", "cllr_min"))).items():
+    for condition, trials in zip(CONDITIONS, systems):
+        for name, interval in metrics.intervals(metrics.trials_by_speaker(trials, ("d_ece", "cllr_min"))).items():
             report.interval((name, condition), interval)
 
 
@@ -291,9 +289,9 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     train, test = joined.classes(0), joined.classes(1)
     report.put(("method",), options.method)
     try:
-        found = metrics.c_ece(*train, *test, method=options.method)
-        report.put(("c_ece",), found.c_ece)
-        report.put(("cllr_l_phi",), found.cllr_l_phi)
+        measured = metrics.c_ece(*train, *test, method=options.method)
+        report.put(("c_ece",), measured.c_ece)
+        report.put(("cllr_l_phi",), measured.cllr_l_phi)
     except Undefined as undefined:
         report.put(("c_ece",), None, str(undefined))
         report.put(("cllr_l_phi",), None, str(undefined))
@@ -305,8 +303,8 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     systems = _with_speakers(options, joined, report)
     if not systems:
         return
-    for run, one, names in (("f0", systems[0], ("d_ece",)), ("f1", systems[1], ("d_ece", "cllr", "cllr_min"))):
-        for name, interval in metrics.intervals(metrics.trials_by_speaker(one, names)).items():
+    for run, trials, names in (("f0", systems[0], ("d_ece",)), ("f1", systems[1], ("d_ece", "cllr", "cllr_min"))):
+        for name, interval in metrics.intervals(metrics.trials_by_speaker(trials, names)).items():
             report.interval((f"{name}_{run}",), interval)
     try:
         _intervals(report, metrics.c_ece_by_speaker(*systems, calibration=options.method))
@@ -331,19 +329,19 @@ def _paired(options: argparse.Namespace, report: Report) -> None:
         if name not in tested:
             report.put((*place, "p_value"), None, _off(options, joined))
             continue
-        found = tested[name]
-        report.put((*place, "p_value"), found.p_value)
-        report.put((*place, "replicates"), found.replicates)
-        report.put((*place, "exact"), found.exact)
-        report.interval((*place, "difference"), found.interval)
+        test = tested[name]
+        report.put((*place, "p_value"), test.p_value)
+        report.put((*place, "replicates"), test.replicates)
+        report.put((*place, "exact"), test.exact)
+        report.interval((*place, "difference"), test.interval)
 
 
 def _values(target: Array, nontarget: Array) -> dict[str, float]:
-    found = metrics.trial_metrics(target, nontarget)
+    measured = metrics.trial_metrics(target, nontarget)
     return {
-        "eer.rocch": found.eer["rocch"],
-        "cllr_min": found.cllr_min,
-        "d_ece": found.d_ece,
+        "eer.rocch": measured.eer["rocch"],
+        "cllr_min": measured.cllr_min,
+        "d_ece": measured.d_ece,
         "d_sys.exact": metrics.d_sys(target, nontarget),
     }
 
@@ -369,10 +367,10 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     rows, columns = np.nonzero(needed)
     first, second = codes[rows], codes[columns]
     orders = {}
-    for condition, one in scores.items():
+    for condition, matrix in scores.items():
         # Within one speech, a pair of recordings stands in both orders; across two, rows and columns are different speech.
         two_sided = condition != "op" or options.pairing == "vpc2020"
-        order = metrics.class_order(one[needed], first == second, first, second, two_sided_ids=two_sided)
+        order = metrics.class_order(matrix[needed], first == second, first, second, two_sided_ids=two_sided)
         orders[condition] = (str(getattr(options, condition)), order)
     check_order(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
     settings = {
@@ -381,20 +379,20 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
         "pairing": options.pairing,
         "scores_are_llr": options.scores_are_llr,
     }
-    parts = {condition: metrics.similarity_matrix(one, codes, **settings) for condition, one in scores.items()}
-    found = metrics.vsm_metrics(parts["oo"], parts["op"], parts["pp"], names)
+    parts = {condition: metrics.similarity_matrix(matrix, codes, **settings) for condition, matrix in scores.items()}
+    measured = metrics.vsm_metrics(parts["oo"], parts["op"], parts["pp"], names)
     for name in ("speakers", "d_diag", "signed"):
-        report.put((name,), getattr(found, name))
+        report.put((name,), getattr(measured, name))
     for name in ("deid", "g_vd"):
-        report.put((name,), getattr(found, name), found.reasons.get(name, ""))
-    others = found.normalised_all_pairs
+        report.put((name,), getattr(measured, name), measured.reasons.get(name, ""))
+    others = measured.normalised_all_pairs
     for name in NORMALISED:
         report.put(("normalised_all_pairs", name), getattr(others, name), others.reasons.get(name, ""))
-    for k, row in enumerate(found.speaker_table):
+    for k, row in enumerate(measured.speaker_table):
         if row.deid is None:
             reason = "the speaker's diagonal cell of OO does not differ from the others"
             report.reason(("speaker_table", str(k), "deid"), reason)
-    report.put(("speaker_table",), [dataclasses.asdict(row) for row in found.speaker_table])
+    report.put(("speaker_table",), [dataclasses.asdict(row) for row in measured.speaker_table])
     if not options.replicates:
         report.reason(("interval",), _OFF)
         return
@@ -419,15 +417,15 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
         tell=warn,
     )
     order = metrics.rank_order(similarity, truth, truth)
-    said = "the true reference is more similar than another one"
-    check_order({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
-    found = metrics.srd(similarity, truth, ties=options.ties)
-    report.put(("n_references",), found.n_references)
-    report.put(("n_inputs",), found.n_inputs)
-    report.put(("histogram",), found.histogram)
+    unit = "the true reference is more similar than another one"
+    check_order({"scores": (str(options.scores), order)}, negated, options.as_is, report, unit)
+    measured = metrics.srd(similarity, truth, ties=options.ties)
+    report.put(("n_references",), measured.n_references)
+    report.put(("n_inputs",), measured.n_inputs)
+    report.put(("histogram",), measured.histogram)
     for name in DISCLOSURE:
-        report.put(("empirical", name), getattr(found.empirical, name))
-    fit = found.beta_binomial
+        report.put(("empirical", name), getattr(measured.empirical, name))
+    fit = measured.beta_binomial
     for name in ("alpha", "beta"):
         report.put(("beta_binomial", name), getattr(fit, name), fit.reason)
     for name in DISCLOSURE:

@@ -121,10 +121,16 @@ def describe(topic: str) -> list[str]:
         return [*lines, "", *_describe_fields(topic, PARTS[topic])]
     if not name:
         return lines
-    found = component(KINDS[group], name)
-    text = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
-    lines += [topic, "", *text.split("\n\nAttributes:")[0].splitlines(), "", *_describe_fields(topic, found.Settings)]
-    for field, info in found.Settings.model_fields.items():
+    component_class = component(KINDS[group], name)
+    text = inspect.getdoc(inspect.getmodule(component_class)) or inspect.getdoc(component_class) or ""
+    lines += [
+        topic,
+        "",
+        *text.split("\n\nAttributes:")[0].splitlines(),
+        "",
+        *_describe_fields(topic, component_class.Settings),
+    ]
+    for field, info in component_class.Settings.model_fields.items():
         if inspect.isclass(info.annotation) and issubclass(info.annotation, ComponentSettings):
             lines += ["", *_describe_fields(f"{topic}.{field}", info.annotation)]
     return [*lines, *(["", *_describe_metrics(component("families", name).metrics)] if group == "metric" else [])]

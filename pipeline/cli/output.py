@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO, cast
 
 HANDLER = "voice_privacy.ascii_forms"
@@ -61,7 +61,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 def escaped(text: str) -> str:
     """A text whose control sequences are shown instead of obeyed."""
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class Escaping(io.TextIOWrapper):
@@ -70,6 +70,17 @@ class Escaping(io.TextIOWrapper):
     def write(self, text: str) -> int:
         super().write(escaped(text))
         return len(text)
+
+
+def align_columns(rows: Sequence[Sequence[str]], numbers: bool = False) -> list[str]:
+    """Rows in columns, a line each; with ``numbers`` all but the first column are set to the right."""
+    count = max(map(len, rows), default=0)
+    widths = [max(len(row[place]) for row in rows if len(row) > place) for place in range(count)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) if numbers and place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))]  # fmt: skip
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def for_rich(stream: TextIO) -> TextIO:
@@ -146,7 +157,7 @@ def _stream(number: int, before: TextIO | None) -> io.TextIOWrapper:
     )
 
 
-def lost(number: int) -> str:
+def explain_lost_output(number: int) -> str:
     """Why not all of a standard stream could be written, after it was flushed; '' if it was, or if its reader has gone."""
     failure = _lasting[number].failure if number in _lasting else None
     if failure is None or failure.errno == errno.EPIPE:

@@ -26,13 +26,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return evaluate_each(line, functools.partial(plan, line.options.tasks))
 
 
-def plan(each: bool, asked: Evaluation, values: dict[str, Any]) -> int:
+def plan(each: bool, settings: Evaluation, values: dict[str, Any]) -> int:
     """Print what a run would do, stage by stage, and why; what stands on work not yet done counts as to compute.
 
     Raises:
         StageFailed: what is known to be needed does not fit on the disk; all else is printed before.
     """
-    planned = evaluation.plan(asked, Meter())
+    planned = evaluation.plan(settings, Meter())
     for line in lines(planned, each):
         print(line)
     planned.refuse()
@@ -56,11 +56,11 @@ def lines(planned: Planned, each: bool) -> Iterator[str]:
             else ""
         )
         if each:
-            for task, there in by_stage[name]:
-                yield f"  {task.label}: {'reused' if there else planned.reasons[task]}"
+            for task, is_stored in by_stage[name]:
+                yield f"  {task.label}: {'reused' if is_stored else planned.reasons[task]}"
         else:
-            yield from _reasons([(task, planned.reasons[task]) for task, there in by_stage[name] if not there])
-    yield from _whole(planned)
+            yield from _reasons([(task, planned.reasons[task]) for task, is_stored in by_stage[name] if not is_stored])
+    yield from _summarise(planned)
 
 
 def _reasons(tasks: Sequence[tuple[Task, Reason]]) -> Iterator[str]:
@@ -68,22 +68,22 @@ def _reasons(tasks: Sequence[tuple[Task, Reason]]) -> Iterator[str]:
     groups: dict[str, list[tuple[Task, Reason]]] = {}
     for task, reason in tasks:
         groups.setdefault(reason.said, []).append((task, reason))
-    ordered = sorted(groups.items(), key=lambda one: -len(one[1]))
-    for text, several in ordered[:MOST]:
-        task, reason = several[0]
-        count = f"{len(several)} tasks" if len(several) > 1 else "1 task"
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    for text, members in ordered[:MOST]:
+        task, reason = members[0]
+        count = f"{len(members)} tasks" if len(members) > 1 else "1 task"
         if reason.waits:
-            stand = "stand" if len(several) > 1 else "stands"
+            stand = "stand" if len(members) > 1 else "stands"
             yield f"  {count}: {stand} on what is to be computed, e.g. {task.label} on {reason.than}"
         else:
             nearest = f" (nearest: {reason.than})" if reason.than else ""
             yield f"  {count}: {text}, e.g. {task.label}{nearest}"
     if len(ordered) > MOST:
-        left = sum(len(several) for _, several in ordered[MOST:])
+        left = sum(len(members) for _, members in ordered[MOST:])
         yield f"  {left} tasks for {len(ordered) - MOST} other reasons: plan --tasks lists them"
 
 
-def _whole(planned: Planned) -> Iterator[str]:
+def _summarise(planned: Planned) -> Iterator[str]:
     missing = len(planned.reasons)
     if not missing:
         yield f"in all: {len(planned.tasks)} tasks, nothing to compute"

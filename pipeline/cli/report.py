@@ -40,7 +40,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return evaluate_each(line, action)
 
 
-def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
+def report(runs: Sequence[Result], settings: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
     from pipeline.report import figure_cache, render
 
@@ -49,7 +49,7 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
         print(
-            render.render([one.folder for one in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve()
+            render.render([run.folder for run in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve()
         )
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
@@ -59,7 +59,7 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
     return 0
 
 
-def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
+def compare(runs: Sequence[Result], settings: Evaluation, values: dict[str, Any]) -> int:
     """Which settings of two runs differ, then the differences between their systems, then rows that changed."""
     from pipeline.evaluation.compare_runs import compared
     from pipeline.report import comparison
@@ -75,15 +75,15 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
     if same:
         print(same)
         return 0
-    for one, other in (runs, runs[::-1]):
-        for said in one.limits:
-            if said not in other.limits:
-                log.warning("%s alone: %s", one.folder.name, said)
+    for first_run, other in (runs, runs[::-1]):
+        for limit in first_run.limits:
+            if limit not in other.limits:
+                log.warning("%s alone: %s", first_run.folder.name, limit)
     print(comparison.to_text(first, second, compared(*runs)))
     return 0
 
 
-def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: dict[str, Any]) -> int:
+def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, values: dict[str, Any]) -> int:
     """The published cells of a recipe beside those of a run; without a run, recomputed from one another.
 
     Raises:
@@ -96,7 +96,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     if len(runs) > 1:
         raise ConfigError(
             "a scorecard is of one run",
-            where=", ".join(str(one.folder) for one in runs),
+            where=", ".join(str(run.folder) for run in runs),
             remedy=f"voice-privacy compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
         )
     another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
@@ -104,7 +104,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     if another and recipe in scorecards.names():
         # The tables that it was held against are not those of this recipe; what its labels stand for is.
         recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
-    settings = scorecards.read(recipe, recorded, asked.scorecard)
+    settings = scorecards.read(recipe, recorded, asked_settings.scorecard)
     if settings is None:
         near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
         raise ConfigError(
@@ -113,16 +113,16 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
             remedy=(f"did you mean recipe={near[0]}? " if near else "")
             + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
-    scorecards.refuse_unknown(asked.scorecard, settings, card.read_cells(settings.tables))
+    scorecards.refuse_unknown(asked_settings.scorecard, settings, card.read_cells(settings.tables))
     if not runs:
         print(output.to_text(card.make_card(settings, None), run=False))
         return 0
     folder = runs[0].folder
-    made = of_runs.make_card_of_run(folder, settings)
-    card.refuse_ambiguous(made, folder)
-    for said in scorecards.find_unmatched(asked.scorecard, results.records(runs[0].rows)):
-        log.warning("%s", said)
-    print(output.to_text(made, run_files.read_limits(folder)))
-    for path in output.write(folder, made, run_files.read_limits(folder), recipe if another else ""):
+    scored = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(scored, folder)
+    for text in scorecards.find_unmatched(asked_settings.scorecard, results.records(runs[0].rows)):
+        log.warning("%s", text)
+    print(output.to_text(scored, run_files.read_limits(folder)))
+    for path in output.write(folder, scored, run_files.read_limits(folder), recipe if another else ""):
         print(path)
     return 0

@@ -76,7 +76,7 @@ def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Arr
     _require(attack.trials, value, path, "trials", "give every trial of --input2spk a line TRIAL VALUE")
     spoken = [value[name] for name in attack.trials]
     for k, candidate in enumerate(attack.candidates):
-        own = {one for one, speaker in zip(spoken, attack.truth) if speaker == k}
+        own = {value_spoken for value_spoken, speaker in zip(spoken, attack.truth) if speaker == k}
         if candidate not in value and len(own) == 1:
             value[candidate] = own.pop()
     remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
@@ -85,8 +85,8 @@ def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Arr
 
 
 def _table(report: Report, path: Path) -> dict[str, str]:
-    found = score_joins.read_speakers(path, report.note)
-    return dict(zip(found.ids, found.speakers))
+    listed = score_joins.read_speakers(path, report.note)
+    return dict(zip(listed.ids, listed.speakers))
 
 
 def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, who: str, remedy: str) -> None:
@@ -109,7 +109,7 @@ def _put(
     slope: float | Array | None,
 ) -> None:
     names = sorted({*of_candidates, *of_trials})
-    classes, spoken = (np.array([names.index(one) for one in each]) for each in (of_candidates, of_trials))
+    classes, spoken = (np.array([names.index(value) for value in each]) for each in (of_candidates, of_trials))
     place = ("attribute", path.stem if path.name.count(".") < 2 else path.name)
     report.put((*place, "values"), {name: int((classes == k).sum()) for k, name in enumerate(names)})
     if slope is None:
@@ -117,9 +117,9 @@ def _put(
     elif (classes[attack.truth] != spoken).any():
         report.put((*place, "alid_attribute"), None, OTHER_CLASS)
     else:
-        found = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
+        part_measured = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
         for name, part in PARTS.items():
-            report.put((*place, name), getattr(found, part))
+            report.put((*place, name), getattr(part_measured, part))
     _stranger(report, attack, place, classes, spoken)
 
 
@@ -129,17 +129,18 @@ def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: n
     try:
         slopes = metrics.stranger_slopes(s, t, classes, spoken)
         told = ~np.isnan(slopes[t])
-        found = metrics.stranger(s[told], t[told], classes, slopes, spoken[told])
+        measured = metrics.stranger(s[told], t[told], classes, slopes, spoken[told])
     except (Undefined, MetricError) as undefined:
         report.put((*place, "alid_stranger"), None, str(undefined))
         return
     speaks = ~np.isnan(slopes)
     report.put(
-        (*place, "stranger_slope"), {name: float(w) for name, w, one in zip(attack.names, slopes, speaks) if one}
+        (*place, "stranger_slope"),
+        {name: float(w) for name, w, has_slope in zip(attack.names, slopes, speaks) if has_slope},
     )
-    for end, value in (("", found.mean), ("_speaker", found.mean_speaker), ("_chance", found.chance)):
-        report.put((*place, f"alid_stranger{end}"), value, found.reason or "everybody is alone in the class")
-    report.put((*place, "n_undefined"), int(found.n_undefined + (~told).sum()))
+    for end, value in (("", measured.mean), ("_speaker", measured.mean_speaker), ("_chance", measured.chance)):
+        report.put((*place, f"alid_stranger{end}"), value, measured.reason or "everybody is alone in the class")
+    report.put((*place, "n_undefined"), int(measured.n_undefined + (~told).sum()))
 
 
 DEV = ("dev_scores", "dev_input2spk", "dev_reference2spk")
@@ -196,7 +197,7 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
         DataError: files that are refused.
         MetricError: scores that cannot be measured.
     """
-    given = _slope_asked(options)
+    slope_asked = _slope_asked(options)
     attack = _attack(options, report, "", negated)
     s, t, n_candidates = attack.scores, attack.truth, len(attack.names)
     order = metrics.rank_order(s, t, t)
@@ -209,7 +210,7 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     ):
         report.put((name,), int(number))
     report.put(("candidates",), attack.names)
-    slope = _learnt(options, report, negated, given, attack)
+    slope = _learnt(options, report, negated, slope_asked, attack)
     _lid(options, report, attack, slope)
     _ranks(options, report, attack)
     _evidence(options, report, attack)
@@ -218,7 +219,7 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     for path in options.utt2attr:
         of_utterances(report, attack, path, slope)
     if options.lengths:
-        _lengths(options, report, attack, given)
+        _lengths(options, report, attack, slope_asked)
 
 
 def _slope_asked(options: argparse.Namespace) -> str | float:
@@ -258,7 +259,7 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     own = np.array([column.get(speaker, -1) for speaker in inputs.speakers], dtype=np.int64)
     kept = own >= 0
     needed = np.repeat(kept[:, None], len(references.ids), axis=1)
-    found = score_joins.join_matrix(
+    matrix = score_joins.join_matrix(
         scores,
         inputs,
         references,
@@ -279,31 +280,31 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     left_out = int((~kept).sum())
     if left_out:
         report.note(f"{left_out} of {kept.size} trials are of speakers who are not enrolled, and are left out")
-    trials = [name for name, one in zip(inputs.ids, kept) if one]
-    return Attack(found[kept], own[kept], list(references.speakers), left_out, trials, list(references.ids))
+    trials = [name for name, is_kept in zip(inputs.ids, kept) if is_kept]
+    return Attack(matrix[kept], own[kept], list(references.speakers), left_out, trials, list(references.ids))
 
 
 def _learnt(
-    options: argparse.Namespace, report: Report, negated: Collection[str], given: str | float, attack: Attack
+    options: argparse.Namespace, report: Report, negated: Collection[str], slope_asked: str | float, attack: Attack
 ) -> float | Array | None:
     """The slope; None where there is none: LLRs as they are, or too few speakers."""
-    report.put(("slope", "method"), given if isinstance(given, str) else "given")
-    if isinstance(given, float):
-        report.put(("slope", "value"), given)
-        return given
-    if given == "actual":
+    report.put(("slope", "method"), slope_asked if isinstance(slope_asked, str) else "given")
+    if isinstance(slope_asked, float):
+        report.put(("slope", "value"), slope_asked)
+        return slope_asked
+    if slope_asked == "actual":
         return None
-    if given == "loso":
+    if slope_asked == "loso":
         try:
-            found = metrics.loso_slopes(attack.scores, attack.truth)
+            slopes = metrics.loso_slopes(attack.scores, attack.truth)
         except Undefined as undefined:
             report.put(("slope", "value"), None, str(undefined))
             return None
-        speaks = ~np.isnan(found.value)
-        names = [name for name, one in zip(attack.names, speaks) if one]
-        report.put(("slope", "value"), dict(zip(names, found.value[speaks].tolist())))
-        report.put(("slope", "unconstrained"), dict(zip(names, found.unconstrained[speaks].tolist())))
-        return found.value
+        speaks = ~np.isnan(slopes.value)
+        names = [name for name, slope in zip(attack.names, speaks) if slope]
+        report.put(("slope", "value"), dict(zip(names, slopes.value[speaks].tolist())))
+        report.put(("slope", "unconstrained"), dict(zip(names, slopes.unconstrained[speaks].tolist())))
+        return slopes.value
     dev = _attack(options, report, "dev_", negated)
     shared = sorted(set(dev.names) & set(attack.names))
     if shared:
@@ -313,7 +314,7 @@ def _learnt(
             cause="a slope that has seen the speakers finds bits that are not there",
             remedy="take other speakers to learn from, or --slope loso",
         )
-    if given == "published":
+    if slope_asked == "published":
         value, offset = metrics.published_slope(dev.scores, dev.truth)
         report.put(("slope", "offset"), offset)
     else:
@@ -329,16 +330,16 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
         report.put(("lid",), None, "there is no slope")
         report.reason(("interval", "lid"), "there is no slope")
         return
-    found = metrics.lid_of_llr(s, t) if slope is None else metrics.lid(s, t, slope)
+    measured = metrics.lid_of_llr(s, t) if slope is None else metrics.lid(s, t, slope)
     for name in ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling"):
-        report.put(("lid", name), getattr(found, name), found.reason)
-    for part in dataclasses.fields(found.chance):
-        report.put(("lid", f"{part.name}_chance"), getattr(found.chance, part.name), "no candidate has such a value")
-    means = found.speaker_alid
+        report.put(("lid", name), getattr(measured, name), measured.reason)
+    for part in dataclasses.fields(measured.chance):
+        report.put(("lid", f"{part.name}_chance"), getattr(measured.chance, part.name), "no candidate has such a value")
+    means = measured.speaker_alid
     speaks = [(name, float(mean)) for name, mean in zip(attack.names, means) if not math.isnan(mean)]
     report.put(("lid", "speaker_alid"), dict(speaks))
-    bits = np.unique(found.lid)
-    report.put(("lid", "ccdf"), {"bit": bits, "share": metrics.exceedance(found.lid, bits)})
+    bits = np.unique(measured.lid)
+    report.put(("lid", "ccdf"), {"bit": bits, "share": metrics.exceedance(measured.lid, bits)})
     if slope is None:
         report.reason(("interval", "lid"), "intervals and null bands are of slopes, and these LLRs have none")
         return
@@ -355,10 +356,10 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
 
 def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     s, t = attack.scores, attack.truth
-    found = metrics.rank_llr(s, t, ties=options.ties)
-    for name, value in metrics.flatten(found).items():
+    measured = metrics.rank_llr(s, t, ties=options.ties)
+    for name, value in metrics.flatten(measured).items():
         if name not in ("n_candidates", "n_trials", "reason"):
-            report.put(("rank_llr", name), value, found.reason)
+            report.put(("rank_llr", name), value, measured.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
     for name in ("population", "value", "chance", "tied"):
         report.put(("pi_link", name), getattr(curve, name))
@@ -369,8 +370,8 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
         ends = metrics.llr_of_share([interval.low, interval.high], len(attack.names))
         interval = dataclasses.replace(interval, low=float(ends[0]), high=float(ends[1]))
     report.interval(("rank_llr", "rank_one"), interval)
-    for name, one in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
-        report.interval(tuple(name.split(".", 1)), one)
+    for name, interval_of in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
+        report.interval(tuple(name.split(".", 1)), interval_of)
 
 
 def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> None:
@@ -385,10 +386,10 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
     if worst.reversed:
         report.note("the negated scores show stronger evidence than the scores: classes may be the wrong way round")
     for fpr in FPRS:
-        found = metrics.tpr_evidence(trials, fpr)
-        for name, value in metrics.flatten(found).items():
+        measured = metrics.tpr_evidence(trials, fpr)
+        for name, value in metrics.flatten(measured).items():
             if name not in ("fpr", "reason"):
-                report.put(("tpr_at_fpr", f"{fpr:g}", name), value, found.reason or "no target is accepted")
+                report.put(("tpr_at_fpr", f"{fpr:g}", name), value, measured.reason or "no target is accepted")
     target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
     try:
@@ -411,17 +412,17 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
         report.interval(tuple(name.split(".", 1)), interval)
 
 
-def _lengths(options: argparse.Namespace, report: Report, attack: Attack, given: str | float) -> None:
-    slope = given if isinstance(given, float) else None
+def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_asked: str | float) -> None:
+    slope = slope_asked if isinstance(slope_asked, float) else None
     purpose = "choices of trials that are pooled"
-    found = metrics.length_curve(
+    curve = metrics.length_curve(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
     )
     for name in ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"):
-        report.put(("length", name), getattr(found, name))
-    report.put(("length", "panel"), [attack.names[k] for k in found.panel])
-    report.put(("length", "alid"), None if found.reason else found.alid, found.reason)
-    report.put(("length", "slopes"), None if found.reason else found.slopes, found.reason)
+        report.put(("length", name), getattr(curve, name))
+    report.put(("length", "panel"), [attack.names[k] for k in curve.panel])
+    report.put(("length", "alid"), None if curve.reason else curve.alid, curve.reason)
+    report.put(("length", "slopes"), None if curve.reason else curve.slopes, curve.reason)
     report.put(("length", "slope"), "loso" if slope is None else "given")
     if not options.replicates:
         return

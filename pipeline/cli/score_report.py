@@ -49,16 +49,16 @@ class Report:
         """Why what belongs to a place is left out."""
         _set(self.reasons, place, text)
 
-    def interval(self, place: Place, found: Interval) -> None:
+    def interval(self, place: Place, interval: Interval) -> None:
         """Set the interval of a value."""
-        whole = found.low is not None and found.high is not None
-        _set(self.intervals, place, [found.low, found.high] if whole else None)
-        if not whole:
-            _set(self.reasons, ("interval", *place), found.reason)
+        is_defined = interval.low is not None and interval.high is not None
+        _set(self.intervals, place, [interval.low, interval.high] if is_defined else None)
+        if not is_defined:
+            _set(self.reasons, ("interval", *place), interval.reason)
 
-    def bands(self, found: Mapping[str, NullBand]) -> None:
+    def bands(self, bands: Mapping[str, NullBand]) -> None:
         """Set the null bands."""
-        for name, band in found.items():
+        for name, band in bands.items():
             if band.low is None:
                 self.put(("null_band", name), None, band.reason)
                 continue
@@ -67,8 +67,8 @@ class Report:
 
     def text(self) -> str:
         """The report as JSON; infinities are the strings ``inf`` and ``-inf``."""
-        whole = {**self.values, "interval": self.intervals, "reason": self.reasons, "notes": self.notes}
-        return json.dumps(_plain(whole), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        everything = {**self.values, "interval": self.intervals, "reason": self.reasons, "notes": self.notes}
+        return json.dumps(_to_plain(everything), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _set(tree: dict[str, Any], place: Place, value: Any) -> None:
@@ -77,13 +77,13 @@ def _set(tree: dict[str, Any], place: Place, value: Any) -> None:
     tree[place[-1]] = value
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _to_plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(part) for part in value]
+        return [_to_plain(part) for part in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return _to_plain(value.item())
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return value
@@ -152,17 +152,17 @@ def check_order(
     Raises:
         DataError: an order is the wrong way round.
     """
-    wrong = {name: found for name, found in orders.items() if found[1].is_reversed}
+    wrong = {name: entry for name, entry in orders.items() if entry[1].is_reversed}
     for name, (where, order) in orders.items():
         place = ("order", name) if len(orders) > 1 else ("order",)
         for part in ("auc", "p_value", "speakers"):
             report.put((*place, part), getattr(order, part), order.reason)
-        said = _describe_order(order, unit)
+        text = _describe_order(order, unit)
         if name in wrong and as_is:
-            report.note(f"{where}: the scores order the classes the wrong way round and are kept by {AS_IS}: {said}")
+            report.note(f"{where}: the scores order the classes the wrong way round and are kept by {AS_IS}: {text}")
         elif order.is_doubtful and not as_is:
             report.note(
-                f"{where}: the scores may order the classes the wrong way round: {said}, with too few speakers to tell that "
+                f"{where}: the scores may order the classes the wrong way round: {text}, with too few speakers to tell that "
                 "from chance. If lower means more similar, give --distance"
             )
     if wrong and not as_is:
@@ -179,8 +179,8 @@ def _refusal(
         mend = f"give `--distance {' '.join(rest)}`" if rest else "leave out --distance"
     else:
         cause = "distances, or target and non-target exchanged in labels or in scores"
-        given = sorted({*wrong, *negated}, key=list(names).index)
-        which = "" if len(given) == len(names) else f" {' '.join(given)}"
+        distances = sorted({*wrong, *negated}, key=list(names).index)
+        which = "" if len(distances) == len(names) else f" {' '.join(distances)}"
         mend = f"if lower means more similar, add `--distance{which}`"
     return DataError(
         "the scores order the classes the wrong way round, beyond chance",

@@ -5,10 +5,8 @@ Nothing heavy is imported here: the answer is wanted at once.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
-import os
 import re
 import sys
 import time
@@ -19,6 +17,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.cli import status_text
+from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
 from pipeline.engine.journal import FOLDER
@@ -40,15 +39,19 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: there is no such run.
     """
-    asked = _parser().parse_args(arguments)
-    root, wanted = _root(asked)
+    options = _parser().parse(arguments)
+    root, wanted = find_root(options.root).absolute(), options.run[0] if options.run else ""
+    if len(options.run) > 1:
+        raise ConfigError(
+            "status tells of one run", where=" ".join(options.run), remedy=f"voice-privacy status {wanted}"
+        )
     folder = find(wanted, root)
     watch = Watch(folder)
-    if asked.follow:
-        return follow(watch, asked.json)
+    if options.follow:
+        return follow(watch, options.json)
     seen = watch.look()
-    if asked.json:
-        print(json.dumps(status_text.plain(seen), indent=1))
+    if options.json:
+        print(json.dumps(status_text.to_plain(seen), indent=1))
         return 0
     others = {}
     if not wanted:
@@ -58,12 +61,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy status",
         description="Say how far a run is: its tasks by stage, what goes on where, rate, time left, and what failed. "
         "The exit status is 0 if that could be told, and with --follow that of the run.",
     )
+    parser.overrides = ("paths.root",)
     parser.add_argument("run", nargs="*", metavar="RUN", help="a run folder or its id; the newest run if none is given")
     parser.add_argument(
         "--root",
@@ -72,16 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--follow", action="store_true", help="go on until the run ends")
     parser.add_argument("--json", action="store_true", help="everything as JSON, with all tasks")
     return parser
-
-
-def _root(asked: argparse.Namespace) -> tuple[Path, str]:
-    """``paths.root``, and the run that is asked for: '' for the newest."""
-    roots = [one.partition("=")[2] for one in asked.run if one.startswith("paths.root=")]
-    runs = [one for one in asked.run if not one.startswith("paths.root=")]
-    if len(runs) > 1:
-        raise ConfigError("status tells of one run", where=" ".join(runs), remedy=f"voice-privacy status {runs[0]}")
-    root = asked.root or (roots[-1] if roots else os.environ.get("VOICE_PRIVACY_ROOT", "").strip()) or "./exp"
-    return Path(root).absolute(), runs[0] if runs else ""
 
 
 def find(wanted: str, root: Path) -> Path:
@@ -95,10 +89,10 @@ def find(wanted: str, root: Path) -> Path:
         ConfigError: there is no such run.
     """
     if wanted:
-        given = Path(wanted).absolute()
-        if _is_run(given):
-            return given
-        root = given if (given / "runs").is_dir() else root
+        run_path = Path(wanted).absolute()
+        if _is_run(run_path):
+            return run_path
+        root = run_path if (run_path / "runs").is_dir() else root
     runs = {path.name: path for path in _listed(root / "runs") if path.name[0] != "." and _is_run(path)}
     if not runs:
         raise ConfigError(
@@ -109,14 +103,14 @@ def find(wanted: str, root: Path) -> Path:
         )
     if not wanted or root == Path(wanted).absolute():
         return runs[max(runs)]
-    found = [runs[wanted]] if wanted in runs else [path for name, path in runs.items() if wanted in name]
-    if len(found) == 1:
-        return found[0]
-    near = [path.name for path in found] or difflib.get_close_matches(wanted, runs, n=3, cutoff=0.5) or [max(runs)]
+    matches = [runs[wanted]] if wanted in runs else [path for name, path in runs.items() if wanted in name]
+    if len(matches) == 1:
+        return matches[0]
+    near = [path.name for path in matches] or difflib.get_close_matches(wanted, runs, n=3, cutoff=0.5) or [max(runs)]
     raise ConfigError(
-        f"there is no run '{wanted}'" if not found else f"'{wanted}' is a part of {len(found)} ids",
+        f"there is no run '{wanted}'" if not matches else f"'{wanted}' is a part of {len(matches)} ids",
         where=str(root / "runs"),
-        cause="a misspelt id" if not found else "",
+        cause="a misspelt id" if not matches else "",
         remedy=f"voice-privacy status {' or '.join(sorted(near, reverse=True)[:3])}"
         + ("" if root == Path("exp").absolute() else f" --root {root}"),
     )
@@ -161,22 +155,22 @@ class Watch:
 
 def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
     """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
-    given = status.read_sent_jobs(run) or [str(record.get("slurm_job"))]
-    return [job for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
+    jobs = status.read_sent_jobs(run) or [str(record.get("slurm_job"))]
+    return [job for job in jobs if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
 
 
 def follow(watch: Watch, as_json: bool) -> int:
     """Tell of a run until it ends; its exit status."""
     if as_json:
-        seen = _on_change(watch, lambda seen: json.dumps(status_text.plain(seen)), last=True)
+        seen = _on_change(watch, lambda seen: json.dumps(status_text.to_plain(seen)), last=True)
     elif sys.stdout.isatty():
         seen = _on_screen(watch)
     else:
         seen = _on_change(watch, status_text.line)
     if not as_json:
         print("\n".join(status_text.lines(seen)))
-    given = seen.record.get("exit_status")
-    return given if isinstance(given, int) else EXIT.get(str(seen.record.get("state")), 1)
+    exit_status = seen.record.get("exit_status")
+    return exit_status if isinstance(exit_status, int) else EXIT.get(str(seen.record.get("state")), 1)
 
 
 def _on_screen(watch: Watch) -> Seen:

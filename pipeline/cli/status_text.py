@@ -5,12 +5,13 @@ from __future__ import annotations
 import calendar
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline import slurm
+from pipeline.cli.output import align_columns
 from pipeline.engine.journal import FOLDER
 from pipeline.engine.journal_reader import WINDOW_SECONDS, Snapshot, State, TaskState
 from pipeline.faults import escape_unprintable
@@ -78,16 +79,16 @@ def _seconds(utc: object) -> float | None:
 
 def lines(seen: Seen, most_failures: int = MOST_FAILURES) -> list[str]:
     """All that is said of a run."""
-    said = [f"run {seen.folder.name}: {_state(seen)}", f"folder: {seen.folder}", *_signs(seen), ""]
+    texts = [f"run {seen.folder.name}: {_state(seen)}", f"folder: {seen.folder}", *_signs(seen), ""]
     if not seen.look.tasks:
-        said.append(
+        texts.append(
             "no tasks are known of it"
             if seen.over
             else "its tasks are not known yet: the data set is read and checked first"
         )
     else:
-        said += [*_table(seen), *_lacking(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
-    return [*said, *_jobs(seen), *_failures(seen, most_failures), *_reasons(seen)]
+        texts += [*_table(seen), *_lacking(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
+    return [*texts, *_jobs(seen), *_failures(seen, most_failures), *_reasons(seen)]
 
 
 def line(seen: Seen) -> str:
@@ -113,14 +114,14 @@ def others(records: Mapping[Path, Mapping[str, Any]], most: int = 5) -> list[str
     """Other runs that go on."""
     if not records:
         return []
-    said = ["", "other runs that go on:"]
+    texts = ["", "other runs that go on:"]
     for folder, record in list(records.items())[:most]:
         at = f", {record['tasks_done']} of {record['tasks_total']} tasks" if "tasks_done" in record else ""
-        said.append(f"  {folder.name}: {status.in_words(record)}{at}")
-    return said + ([f"  and {len(records) - most} more"] if len(records) > most else [])
+        texts.append(f"  {folder.name}: {status.in_words(record)}{at}")
+    return texts + ([f"  and {len(records) - most} more"] if len(records) > most else [])
 
 
-def plain(seen: Seen) -> dict[str, Any]:
+def to_plain(seen: Seen) -> dict[str, Any]:
     """All of it as plain values."""
     done, total = seen.look.audio()
     left, unknown = (None, ()) if seen.over else seen.look.left()
@@ -134,7 +135,7 @@ def plain(seen: Seen) -> dict[str, Any]:
         "rate": seen.look.overall_rate() if seen.over else seen.look.rate(),
         "seconds_left": left,
         "stages_without_estimate": list(unknown),
-        "processes": [asdict(one) for one in seen.look.processes],
+        "processes": [asdict(process) for process in seen.look.processes],
         "sent": list(seen.sent),
         "jobs": {job: {"state": state, "exit_status": code} for job, (state, code) in seen.jobs.states.items()},
         "tasks": [asdict(task) for task in seen.look.tasks],
@@ -180,7 +181,7 @@ def _table(seen: Seen) -> list[str]:
     rows = [["stage", *heads, "total"]]
     for stage, counts in [*stages.items(), ("all", total)]:
         rows.append([escape_unprintable(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
-    return aligned(rows)
+    return align_columns(rows, numbers=True)
 
 
 def _lacking(seen: Seen) -> list[str]:
@@ -190,24 +191,15 @@ def _lacking(seen: Seen) -> list[str]:
     return [f"the run is done, so all its tasks are: lines are missing in {seen.folder / FOLDER}"]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in plain text: the first column to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
-        for row in rows
-    ]
-
-
 def _running(seen: Seen) -> list[str]:
     running = sorted(seen.look.of("running"), key=lambda task: -task.took)
     if not running:
         return []
-    said = ["running now:"]
+    texts = ["running now:"]
     for task in running[:MOST_RUNNING]:
         audio = f", {task.advanced:.0f} of {task.seconds:.0f} s of audio" if task.advanced else ""
-        said.append(f"  {_name(task)}: {_place(task)}, for {duration(task.took)}{audio}")
-    return said + ([f"  and {len(running) - MOST_RUNNING} more"] if len(running) > MOST_RUNNING else [])
+        texts.append(f"  {_name(task)}: {_place(task)}, for {duration(task.took)}{audio}")
+    return texts + ([f"  and {len(running) - MOST_RUNNING} more"] if len(running) > MOST_RUNNING else [])
 
 
 def _name(task: TaskState) -> str:
@@ -228,24 +220,24 @@ def _speed(seen: Seen) -> list[str]:
     rate = seen.look.overall_rate() if seen.over else seen.look.rate()
     lately = not seen.over and (seen.lasted() or 0.0) > WINDOW_SECONDS
     over = f" over the last {WINDOW_SECONDS / 60:.0f} min" if lately else ""
-    said = [
+    texts = [
         f"rate: {f'{rate:.3g} x real time{over}' if rate else 'unknown'}, {done:.0f} of {total:.0f} s of audio done"
     ]
     if seen.over:
-        return said
+        return texts
     left, unknown = seen.look.left()
     without = f" (without {', '.join(unknown)}: nothing to go by yet)" if unknown else ""
     if left is None:
-        return [*said, "time left: unknown" if unknown else "all tasks are over: the results are gathered"]
-    return [*said, f"time left: about {duration(left)}{without}"]
+        return [*texts, "time left: unknown" if unknown else "all tasks are over: the results are gathered"]
+    return [*texts, f"time left: about {duration(left)}{without}"]
 
 
 def _hosts(seen: Seen) -> list[str]:
     """How many processes and tasks each machine has, or had."""
-    hosts = list(dict.fromkeys(one.host for one in seen.look.processes))
-    said = ["hosts:"]
+    hosts = list(dict.fromkeys(process.host for process in seen.look.processes))
+    texts = ["hosts:"]
     for host in hosts:
-        alive = sum(not one.over for one in seen.look.processes if one.host == host)
+        alive = sum(not process.over for process in seen.look.processes if process.host == host)
         counts = Counter(task.state for task in seen.look.tasks if task.host == host)
         named = [
             f"{sum(counts[state] for state in states)} {name}"
@@ -254,8 +246,8 @@ def _hosts(seen: Seen) -> list[str]:
         ]
         at_work = [] if seen.over else [f"{alive} process{'' if alive == 1 else 'es'} at work"]
         if named or alive:
-            said.append(f"  {escape_unprintable(host)}: {', '.join([*at_work, *named])}")
-    return said if len(said) > 1 else []
+            texts.append(f"  {escape_unprintable(host)}: {', '.join([*at_work, *named])}")
+    return texts if len(texts) > 1 else []
 
 
 def _jobs(seen: Seen) -> list[str]:
@@ -263,30 +255,32 @@ def _jobs(seen: Seen) -> list[str]:
         return []
     mains = slurm.list_main_ids(seen.sent)
     last = f" ({mains[-1]} gathers and reports when the others have ended)" if len(mains) > 1 and not seen.over else ""
-    said = [f"jobs of Slurm: {' '.join(mains)}{last}"]
+    texts = [f"jobs of Slurm: {' '.join(mains)}{last}"]
     if seen.jobs.refusal:
-        return [*said, f"  Slurm does not answer here ({escape_unprintable(seen.jobs.refusal)})"]
+        return [*texts, f"  Slurm does not answer here ({escape_unprintable(seen.jobs.refusal)})"]
     arrays: dict[str, Counter[str]] = {}
     for job, (state, _) in seen.jobs.states.items():
         arrays.setdefault(job.partition("_")[0], Counter())[state] += 1
     for job, states in list(arrays.items())[:MOST_JOBS]:
-        said.append(f"  {job}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
-    said += [f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else []
-    return said if seen.over else [*said, f"to end it: scancel {' '.join(mains)}"]
+        texts.append(f"  {job}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+    texts += [f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else []
+    return texts if seen.over else [*texts, f"to end it: scancel {' '.join(mains)}"]
 
 
 def _failures(seen: Seen, most: int) -> list[str]:
     failed = seen.look.of("failed")
     if not failed:
         return []
-    said = ["", f"failures: {len(failed)}"]
+    texts = ["", f"failures: {len(failed)}"]
     for task in failed[:most]:
-        said.append(f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):")
-        said += [f"    {escape_unprintable(one)}" for one in task.error.splitlines()]
+        texts.append(
+            f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):"
+        )
+        texts += [f"    {escape_unprintable(text)}" for text in task.error.splitlines()]
         last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
-        said += [f"    | {escape_unprintable(one)}" for one in last]
-        said.append(f"    log: {escape_unprintable(task.log)}")
-    return said + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
+        texts += [f"    | {escape_unprintable(text)}" for text in last]
+        texts.append(f"    log: {escape_unprintable(task.log)}")
+    return texts + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 
 def _reasons(seen: Seen) -> list[str]:
@@ -294,16 +288,16 @@ def _reasons(seen: Seen) -> list[str]:
     reasons = seen.record.get("reasons")
     if not seen.over or not isinstance(reasons, list) or seen.look.of("failed"):
         return []
-    return ["", *(escape_unprintable(one) for reason in reasons for one in str(reason).splitlines()[:20])]
+    return ["", *(escape_unprintable(text) for reason in reasons for text in str(reason).splitlines()[:20])]
 
 
 def duration(seconds: float) -> str:
     """A time in words: the two largest units."""
-    whole = max(0, round(seconds))
+    total = max(0, round(seconds))
     for size, unit, less, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
-        if whole >= size:
-            rest = whole % size // less
-            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+        if total >= size:
+            rest = total % size // less
+            return f"{total // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     return (
-        f"{whole // 60} min" if whole >= 300 else f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+        f"{total // 60} min" if total >= 300 else f"{total // 60} min {total % 60} s" if total >= 60 else f"{total} s"
     )

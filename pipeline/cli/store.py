@@ -6,18 +6,20 @@ Nothing heavy is imported here: the verb answers at once.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from pipeline.cli.output import log_to_stderr
+from pipeline.cli.options import Parser, find_root
+from pipeline.cli.output import align_columns, log_to_stderr
 from pipeline.engine import claims, cleaning, inventory, usage
 from pipeline.engine.inventory import ENOUGH, StoredArtefact
 from pipeline.errors import ConfigError, StageFailed
@@ -36,9 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         PipelineError: usage; a store, run or artefact that is not there or not sound.
     """
     log_to_stderr()
-    parser = _parser()
-    options = parser.parse_args([_readable(one) for one in arguments])
-    root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT") or "exp").expanduser()
+    options = _parser().parse(arguments)
+    root = find_root(options.root)
     _refuse_absent(root)
     actions: dict[str, Callable[[argparse.Namespace, Path], int]] = {
         "ls": _ls, "du": _du, "why": _why, "verify": _verify, "gc": _gc,
@@ -46,11 +47,6 @@ def main(arguments: Sequence[str]) -> int:
     status = actions[options.action](options, root)
     sys.stdout.flush()
     return status
-
-
-def _readable(argument: str) -> str:
-    """Whoever comes from a run writes ``paths.root=DIR``."""
-    return argument.replace("paths.root=", "--root=", 1) if argument.startswith("paths.root=") else argument
 
 
 def _refuse_absent(root: Path) -> None:
@@ -73,60 +69,59 @@ def _refuse_absent(root: Path) -> None:
 
 def _ls(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    if options.stage is not None and options.stage not in inventory.list_stages(store):
-        known = inventory.list_stages(store)
-        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(known) or 'none'}")  # fmt: skip
-    found = sorted(
-        inventory.list_artefacts(store, options.stage), key=lambda one: (one.stage, one.label, one.made, one.key)
+    stages = inventory.list_stages(store)
+    if options.stage is not None and options.stage not in stages:
+        remedy = f"its stages: {', '.join(stages) or 'none'}"
+        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=remedy)
+    artefacts = sorted(
+        inventory.list_artefacts(store, options.stage), key=lambda each: (each.stage, each.label, each.made, each.key)
     )
-    odd = [one for one in found if one.problem or one.unread]
     if options.json:
-        for one in found:
-            _json({**_plain(one), "bytes": one.bytes})
+        for artefact in artefacts:
+            print(json.dumps({**_to_plain(artefact), "bytes": artefact.bytes}))
+    elif not artefacts:
+        print(f"the store {store} holds no artefacts")
     else:
-        _table(
-            [one.stage, one.key[:ENOUGH], size(one.bytes), one.made or "?", one.host or "?", _labelled(one)]
-            for one in found
-        )
-        if not found:
-            print(f"the store {root / 'store'} holds no artefacts")
-    for one in odd:
-        _say(f"warning: {one.stage} {one.key[:ENOUGH]}: {one.problem or one.unread}")
-    if any(one.problem for one in odd):
-        _say(
-            f"warning: {_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again"
-        )
+        rows = []
+        for each in artefacts:
+            state = "  DAMAGED" if each.problem else "  UNREADABLE" if each.unread else ""
+            rows.append([*_identify(each), size(each.bytes), each.made or "?", each.host or "?", each.label + state])
+        _print_table(rows)
+    for artefact in artefacts:
+        if artefact.problem or artefact.unread:
+            _warn(f"{' '.join(_identify(artefact))}: {artefact.problem or artefact.unread}")
+    if any(artefact.problem for artefact in artefacts):
+        _warn(f"{_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again")
     return 0
 
 
-def _labelled(one: StoredArtefact) -> str:
-    return one.label + ("  DAMAGED" if one.problem else "  UNREADABLE" if one.unread else "")
+def _identify(artefact: StoredArtefact) -> list[str]:
+    return [artefact.stage, artefact.key[:ENOUGH]]
 
 
-def _plain(one: StoredArtefact) -> dict[str, Any]:
-    return {
-        "stage": one.stage, "key": one.key, "digest": one.digest, "label": one.label, "made": one.made, "host": one.host,
-        "files": len(one.files), "path": str(one.folder), "damaged": one.problem, "unreadable": one.unread,
-    }  # fmt: skip
+def _to_plain(artefact: StoredArtefact) -> dict[str, Any]:
+    fields = {name: getattr(artefact, name) for name in ("stage", "key", "digest", "label", "made", "host")}
+    return {**fields, "files": len(artefact.files), "path": str(artefact.folder), "damaged": artefact.problem, "unreadable": artefact.unread}  # fmt: skip
 
 
 def _du(options: argparse.Namespace, root: Path) -> int:
-    found = inventory.measure_usage(root / "store")
+    sizes = inventory.measure_usage(root / "store")
     runs = inventory.Space()
     for folder in usage.list_runs(root):
         runs.add(1, inventory.measure_size(folder)[1])
     if options.json:
-        rooms = {
-            kind: {name: vars(room) for name, room in several.items()}
-            for kind, several in (("stages", found.stages), ("others", found.others))
-        }
-        _json({**rooms, "runs": vars(runs), "total": found.total, "free": found.free})
+        stages, others = ({name: vars(room) for name, room in rooms.items()} for rooms in (sizes.stages, sizes.others))
+        print(
+            json.dumps(
+                {"stages": stages, "others": others, "runs": vars(runs), "total": sizes.total, "free": sizes.free}
+            )
+        )
         return 0
-    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in found.stages.items()]
-    for name, room in found.others.items():
+    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in sizes.stages.items()]
+    for name, room in sizes.others.items():
         if room.count:
             rows.append([name, str(room.count), size(room.bytes), inventory.BESIDE.get(name, "")])
-    _table([*rows, ["total", "", size(found.total)], ["free", "", size(found.free)]])
+    _print_table([*rows, ["total", "", size(sizes.total)], ["free", "", size(sizes.free)]])
     if runs.count:
         print(f"beside the store: {runs.count} run folders, {size(runs.bytes)}")
     return 0
@@ -137,54 +132,60 @@ def _du(options: argparse.Namespace, root: Path) -> int:
 
 def _why(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    found = inventory.find_by_prefix(store, options.key)
-    if found.problem or found.unread:
-        runs = inventory.find_users(root, [found.key])[found.key]
+    artefact = inventory.find_by_prefix(store, options.key)
+    if artefact.problem or artefact.unread:
+        runs = inventory.find_users(root, [artefact.key])[artefact.key]
         remedy = f"{_command(root)} verify sets it aside; {inventory.explain_recovery(root, runs)}"
         raise StageFailed(
-            f"{found.stage} {found.key} {'is damaged' if found.problem else 'cannot be read'}: {found.problem or found.unread}",
-            where=str(found.folder),
+            f"{artefact.stage} {artefact.key} {'is damaged' if artefact.problem else 'cannot be read'}: {artefact.problem or artefact.unread}",
+            where=str(artefact.folder),
             cause=f"used by {join_few(runs, 5)}" if runs else "no run in this root says that it used it",
-            remedy=remedy if found.problem else "give yourself the permission to read it",
+            remedy=remedy if artefact.problem else "give yourself the permission to read it",
         )
     web = inventory.Web.of(inventory.list_artefacts(store))
-    above, users = web.standing_on(found.key), inventory.find_users(root, [found.key])[found.key]
+    above, users = web.standing_on(artefact.key), inventory.find_users(root, [artefact.key])[artefact.key]
     if options.json:
-        said = {name: found.record[name] for name in ("parts", "notes", "files")}
-        _json({**_plain(found), **said, "sources": web.sources[found.key], "read_by": above, "runs": users})
+        fields = {name: artefact.record[name] for name in ("parts", "notes", "files")}
+        print(
+            json.dumps(
+                {**_to_plain(artefact), **fields, "sources": web.sources[artefact.key], "read_by": above, "runs": users}
+            )
+        )
         return 0
-    parts, notes = found.record["parts"], found.record["notes"]
-    print(escape_unprintable(f"{found.stage} {found.key}"))
+    parts, notes = artefact.record["parts"], artefact.record["notes"]
+    print(escape_unprintable(f"{artefact.stage} {artefact.key}"))
     took = f", in {notes['seconds']} s" if "seconds" in notes else ""
-    print(escape_unprintable(f"  {found.label}, made {found.made or '?'} on {found.host or '?'}{took}"))
-    print(escape_unprintable(f"  {found.folder}"))
+    print(escape_unprintable(f"  {artefact.label}, made {artefact.made or '?'} on {artefact.host or '?'}{took}"))
+    print(escape_unprintable(f"  {artefact.folder}"))
     output = parts.get("output")
     own = output.get("settings") if isinstance(output, dict) else {}
     _block("settings", _flat({**_mapping(parts.get("settings")), **_mapping(own)}))
-    _block("inputs", _inputs(found, web))
+    _block("inputs", _inputs(artefact, web))
     _block("code, by the versions that its files declare", _flat(_mapping(parts.get("code"))))
     _block("libraries", _flat(_mapping(parts.get("libraries"))))
-    known = {"key_version", "stage", "settings", "inputs", "output", "code", "libraries"}
-    _block("of which it is made besides", _flat({name: value for name, value in parts.items() if name not in known}))
+    shown_above = {"key_version", "stage", "settings", "inputs", "output", "code", "libraries"}
+    _block(
+        "of which it is made besides", _flat({name: value for name, value in parts.items() if name not in shown_above})
+    )
     _block("notes, which enter no key", _flat({name: value for name, value in notes.items() if name not in ("label", "seconds", "sources")}))  # fmt: skip
-    _block("files", [[name, size(entry["bytes"]), entry["sha256"][:ENOUGH]] for name, entry in found.files.items()])
-    _block("read for", [_named(key, web) for key in above] or [["nothing in this store"]])
+    _block("files", [[name, size(entry["bytes"]), entry["sha256"][:ENOUGH]] for name, entry in artefact.files.items()])
+    _block("read for", [_name_artefact(key, web) for key in above] or [["nothing in this store"]])
     _block("used by", [[name] for name in users] or [["no run in this root that says so"]])
     return 0
 
 
-def _inputs(found: StoredArtefact, web: inventory.Web) -> list[list[str]]:
+def _inputs(artefact: StoredArtefact, web: inventory.Web) -> list[list[str]]:
     """Each input with the artefacts that it was taken from, a line each; of one that was given, its digest."""
     rows = []
-    for name, keys in web.sources[found.key].items():
-        digest = inventory.list_inputs(found)[name]
+    for name, keys in web.sources[artefact.key].items():
+        digest = inventory.list_inputs(artefact)[name]
         for place, key in enumerate(keys):
             gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
-            rows.append([name if place == 0 else "", *(_named(key, web) if key in web.known else gone)])
+            rows.append([name if place == 0 else "", *(_name_artefact(key, web) if key in web.known else gone)])
     return rows
 
 
-def _named(key: str, web: inventory.Web) -> list[str]:
+def _name_artefact(key: str, web: inventory.Web) -> list[str]:
     stage, label = web.known[key]
     return [stage, key[:ENOUGH], label]
 
@@ -192,7 +193,7 @@ def _named(key: str, web: inventory.Web) -> list[str]:
 def _block(title: str, rows: Sequence[Sequence[str]]) -> None:
     if rows:
         print(f"{title}:")
-        _table([["  " + str(row[0]), *row[1:]] for row in rows])
+        _print_table([["  " + str(row[0]), *row[1:]] for row in rows])
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -215,28 +216,34 @@ def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
 
 def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    tell, total = _Told(), sum(inventory.measure_size(place)[1] for place in inventory.list_places(store))
-    done = count = kept = 0
+    told, total = time.monotonic(), sum(inventory.measure_size(place)[1] for place in inventory.list_places(store))
+    done = count = 0
+    refused: list[str] = []
     wrong: list[StoredArtefact] = []
-    for found in _checked(store):
-        count, done = count + 1, done + sum(entry["bytes"] for entry in found.files.values())
-        tell(done, total)
-        if not (found.problem or found.unread):
+    for artefact in _hash_all(store):
+        count, done = count + 1, done + sum(entry["bytes"] for entry in artefact.files.values())
+        if time.monotonic() - told > TELL_SECONDS:
+            told = time.monotonic()
+            print(f"hashed {size(done)} of {size(total)}", file=sys.stderr)
+        if not (artefact.problem or artefact.unread):
             continue
-        wrong.append(found)
-        print(escape_unprintable(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
-        if found.problem and not options.dry_run:
-            refused = inventory.set_aside(found)
-            if refused:
-                kept += 1
-                _say(f"warning: {refused}")
+        wrong.append(artefact)
+        print(escape_unprintable(f"{artefact.stage} {artefact.key}: {artefact.problem or artefact.unread}"), flush=True)
+        if artefact.problem and not options.dry_run:
+            refused += filter(None, [inventory.set_aside(artefact)])
+    for text in refused:
+        _warn(text)
     if not wrong:
         print(f"{count} artefacts are whole ({size(done)})")
         return 0
-    runs = _standing_on(wrong, root)
-    damaged = sum(bool(found.problem) for found in wrong)
-    unread = len(wrong) - damaged
-    said = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
+    users = inventory.find_users(root, [artefact.key for artefact in wrong])
+    print("results of runs that stand on this:")
+    rows = [[*_identify(each), each.label, ", ".join(users[each.key]) or "no run that says so"] for each in wrong]
+    _print_table([["  " + row[0], *row[1:]] for row in rows])
+    runs = sorted({run for names in users.values() for run in names})
+    damaged = sum(bool(artefact.problem) for artefact in wrong)
+    states = {"damaged": damaged, "unreadable": len(wrong) - damaged}
+    counts = " and ".join(f"{number} {state}" for state, number in states.items() if number)
     permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
     again = inventory.explain_recovery(root, runs)
     aside = (
@@ -244,47 +251,33 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
         if options.dry_run
         else f"what is damaged is set aside; {again}"
     )
-    if kept:
+    if refused:
         aside = f"make the store one that you can write ({permission}), and then the same again"
     raise StageFailed(
-        f"of {count} artefacts {said}",
+        f"of {count} artefacts {counts}",
         where=str(store),
         cause="a disk or a copy that changed bytes, or a file that was edited" if damaged else "permissions, or a disk that fails",
         remedy=aside if damaged else f"give yourself the permission ({permission}), or see whether the disk is well",
     )  # fmt: skip
 
 
-def _standing_on(wrong: Sequence[StoredArtefact], root: Path) -> list[str]:
-    """Say of what is wrong what it is, and which runs used it; all of these runs."""
-    users = inventory.find_users(root, [found.key for found in wrong])
-    print("results of runs that stand on this:")
-    _table(
-        [f"  {found.stage}", found.key[:ENOUGH], found.label, ", ".join(users[found.key]) or "no run that says so"]
-        for found in wrong
-    )
-    return sorted({run for runs in users.values() for run in runs})
-
-
-def _checked(store: Path) -> Iterator[StoredArtefact]:
+def _hash_all(store: Path) -> Iterator[StoredArtefact]:
     """All artefacts, hashed by as many threads as there are cores; by stage and key."""
     workers = min(16, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[StoredArtefact | None]] = deque()
         try:
-            for found in inventory.list_artefacts(store):
-                waiting.append(pool.submit(inventory.check_bytes, found))
-                if len(waiting) > 4 * workers:
-                    yield from _there(waiting.popleft())
-            while waiting:
-                yield from _there(waiting.popleft())
+            for artefact in itertools.chain(inventory.list_artefacts(store), itertools.repeat(None)):
+                if artefact is not None:
+                    waiting.append(pool.submit(inventory.check_bytes, artefact))
+                elif not waiting:
+                    return
+                if artefact is None or len(waiting) > 4 * workers:
+                    hashed = waiting.popleft().result()
+                    if hashed is not None:
+                        yield hashed
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _there(future: Future[StoredArtefact | None]) -> Iterator[StoredArtefact]:
-    found = future.result()
-    if found is not None:
-        yield found
 
 
 # Removing ------------------------------------------------------------------------------------------------------------
@@ -294,9 +287,9 @@ def _gc(options: argparse.Namespace, root: Path) -> int:
     keep = [usage.find_run(root, name) for name in options.keep]
     plan = cleaning.plan_removal(root, keep, options.younger, options.idle_weights)
     stages: dict[str, inventory.Space] = {}
-    for found in plan.goes:
-        stages.setdefault(found.stage, inventory.Space()).add(1, found.bytes)
-    _table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
+    for artefact in plan.goes:
+        stages.setdefault(artefact.stage, inventory.Space()).add(1, artefact.bytes)
+    _print_table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
     runs = [run.name for run in keep]
     print(escape_unprintable(f"kept: {plan.kept} artefacts that {join_few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
     if plan.idle:
@@ -339,44 +332,19 @@ def size(count: int) -> str:
     return f"{value:.1f} {unit}"
 
 
-def _table(rows: Iterator[list[str]] | Sequence[list[str]] | Any) -> None:
-    """Rows in columns."""
-    texts = [[escape_unprintable(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in texts if len(row) > place) for place in range(max(map(len, texts), default=0))]  # fmt: skip
-    for row in texts:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+def _print_table(rows: Iterable[Sequence[object]]) -> None:
+    print("\n".join(align_columns([[escape_unprintable(str(cell)) for cell in row] for row in rows])))
 
 
-def _json(record: dict[str, Any]) -> None:
-    print(json.dumps(record))
-
-
-def _say(line: str) -> None:
-    print(escape_unprintable(line), file=sys.stderr)
+def _warn(text: str) -> None:
+    print(escape_unprintable(f"warning: {text}"), file=sys.stderr)
 
 
 def _command(root: Path) -> str:
     return f"voice-privacy store --root {shlex.quote(str(root))}"
 
 
-class _Told:
-    """Says on standard error how much has been hashed."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.last > TELL_SECONDS:
-            self.last = time.monotonic()
-            _say(f"hashed {size(done)} of {size(total)}")
-
-
 # Usage ---------------------------------------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
 
 
 def _hours(text: str) -> float:
@@ -386,14 +354,15 @@ def _hours(text: str) -> float:
     return value
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy store",
         description="Looks after the store: results by key, which runs share. Only gc and verify change anything.",
         epilog="exit status: 0 done, 2 usage, 3 a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
     )  # fmt: skip
     parser.add_argument("--root", help="paths.root of the runs (default: VOICE_PRIVACY_ROOT, else ./exp)")
-    common = _Parser(add_help=False)
+    parser.overrides = ("paths.root",)
+    common = Parser(add_help=False)
     common.add_argument("--root", default=argparse.SUPPRESS, help="paths.root of the runs")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ls|du|why|verify|gc")
 
@@ -405,8 +374,8 @@ def _parser() -> argparse.ArgumentParser:
     du = action("du", "say how much room the stages and the other things in the store take")
     why = action("why", "say what an artefact is made of, what was made from it, and which runs used it")
     why.add_argument("key", help="the first digits of its key, as many as tell it apart")
-    for one in (ls, du, why):
-        one.add_argument("--json", action="store_true", help="JSON, a line an artefact")
+    for action_parser in (ls, du, why):
+        action_parser.add_argument("--json", action="store_true", help="JSON, a line an artefact")
     verify = action(
         "verify", "hash every artefact; set aside what is damaged, so that the next run makes it again (exit 5)"
     )

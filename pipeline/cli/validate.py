@@ -66,7 +66,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return evaluate_each(line, functools.partial(validate, options), without_models=True)
 
 
-def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int:
+def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, Any]) -> int:
     """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
 
     Raises:
@@ -74,38 +74,44 @@ def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int
     """
     from pipeline.report.scorecard import runs as of_runs
 
-    of_runs.prepare_scorecard(asked.recipe, asked.scorecard)
-    if asked.dataset.is_given:
-        print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
+    of_runs.prepare_scorecard(evaluation_asked.recipe, evaluation_asked.scorecard)
+    if evaluation_asked.dataset.is_given:
+        print(f"valid: dataset {evaluation_asked.dataset.name}, metrics {', '.join(evaluation_asked.metrics)}")
         return 0
     print(
-        f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
-        f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
+        f"valid: dataset {evaluation_asked.dataset.name}, systems {', '.join(evaluation_asked.systems)}, "
+        f"extractors {', '.join(evaluation_asked.extractors)}, attackers {', '.join(evaluation_asked.attackers)}"
     )
-    for line in (*asked.models.passed_over, *list_needed(asked)):
+    for line in (*evaluation_asked.models.passed_over, *list_needed(evaluation_asked)):
         print(line)
-    evaluation.check_training(asked)
-    found = evaluation.submission(asked, options.training)
-    if isinstance(found, str):
+    evaluation.check_training(evaluation_asked)
+    report = evaluation.submission(evaluation_asked, options.training)
+    if isinstance(report, str):
         if options.asks:
             raise ConfigError(
-                f"no audio can be checked: {found}",
+                f"no audio can be checked: {report}",
                 remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
             )
-        print(f"audio was not looked at: {found}")
+        print(f"audio was not looked at: {report}")
         return 0
-    name = asked.dataset.label or Path(asked.dataset.root).expanduser().resolve().name
-    labels = [label for label, one in asked.systems.items() if one.component.copies(one.settings) is not None]
-    for line in write(found, options, f"Submission {', '.join(labels)} to {name}"):
+    name = evaluation_asked.dataset.label or Path(evaluation_asked.dataset.root).expanduser().resolve().name
+    labels = [
+        label
+        for label, system in evaluation_asked.systems.items()
+        if system.component.copies(system.settings) is not None
+    ]
+    for line in write(report, options, f"Submission {', '.join(labels)} to {name}"):
         print(line)
-    for line in lines(found, where_all_are(options)):
+    for line in lines(report, where_all_are(options)):
         print(line)
-    return DataError.status if found.is_wrong else 0
+    return DataError.status if report.is_wrong else 0
 
 
-def list_needed(asked: Evaluation) -> list[str]:
+def list_needed(evaluation_asked: Evaluation) -> list[str]:
     """What of models and vectors is not there: nothing that the data lack."""
-    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
+    return [
+        f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in evaluation_asked.models.lacking
+    ]
 
 
 def _file(text: str) -> Path:
@@ -142,17 +148,17 @@ def lines(report: Report, all_in: str) -> Iterator[str]:
         yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
         yield from _below(check, all_in)
     yield ""
-    for said in report.measured:
-        yield f"measured: {said}"
+    for text in report.measured:
+        yield f"measured: {text}"
     yield report.verdict
 
 
 def _below(check: Check, all_in: str) -> Iterator[str]:
     if check.summary:
         yield from _wrapped("", check.summary)
-    for one in check.findings[:MOST]:
-        of = f"{one.set}: " if one.set and one.set != one.id else ""
-        yield from _wrapped("- ", f"{of}{one.id}{f'  {one.what}' if one.what else ''}")
+    for finding in check.findings[:MOST]:
+        of = f"{finding.set}: " if finding.set and finding.set != finding.id else ""
+        yield from _wrapped("- ", f"{of}{finding.id}{f'  {finding.what}' if finding.what else ''}")
     if len(check.findings) > MOST:
         yield from _wrapped("", f"and {len(check.findings) - MOST} more: {all_in}")
     if check.verdict in ("wrong", "warning"):

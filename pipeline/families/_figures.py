@@ -1,7 +1,8 @@
-"""What figures of families share: similarity matrices as blocks of one colour scale, and the curve of perfect privacy."""
+"""What figures of families share: similarity matrices as blocks of one colour scale, the curve of perfect privacy, legends."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,3 +124,10 @@ def perfect_privacy(axis: Axes, prior: pd.DataFrame, kind: str, leftmost: bool) 
     if leftmost:
         axis.set_ylabel("empirical cross-entropy (bit)")
     axis.set_xlim(prior["log_odds"].min(), prior["log_odds"].max())
+
+
+def draw_legend(figure: Figure, axes: Iterable[Axes], most: int) -> None:
+    """One legend below all panels: each name once, ``most`` in a row."""
+    handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
+    columns = min(len(handles), most) or 1
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)

@@ -28,18 +28,10 @@ MEAN = "test-other (mean of f and m)"
 LEARNT_FROM = 20
 """Training speakers of each sex."""
 CHOSEN = (
-    "dataset=librispeech",
-    "system=[original,b2,b2r,b2_vpc2024]",
-    "+system.shift4={name: external, root: shift, level: fixed}",
-    "extractor=[ge2e,campplus]",
-    "attacker=[ignorant,lazy_informed,semi_informed]",
-    "backend=[cosine,wccn]",
-    "backend.wccn.as_norm.top=30",
-    "backend.wccn.centre=training",
-    "train=none",
-    "metric=[asv,zebra,vsm,srd,lid]",
-    "paths.root=exp",
-)
+    "dataset=librispeech", "system=[original,b2,b2r,b2_vpc2024]", "+system.shift4={name: external, root: shift, level: fixed}",
+    "extractor=[ge2e,campplus]", "attacker=[ignorant,lazy_informed,semi_informed]", "backend=[cosine,wccn]",
+    "backend.wccn.as_norm.top=30", "backend.wccn.centre=training", "train=none", "metric=[asv,zebra,vsm,srd,lid]", "paths.root=exp",
+)  # fmt: skip
 WHO = ["condition", "attacker", "extractor", "trained_on", "backend"]
 ATTACKS = {"original": 4, "b2": 12, "b2r": 10, "b2_vpc2024": 12, "shift4": 12}
 """Two extractors, each with cosine and wccn, for two attackers; wccn alone for the one who adapts, who enrols three draws of b2r, and of

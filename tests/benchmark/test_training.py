@@ -10,6 +10,7 @@ from tests.benchmark import gpu_train, training
 from tests.benchmark.training import Size
 
 
+@pytest.mark.slow
 def test_both_loops_take_the_same_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     losses: list[list[float]] = []
     brain, loop = training.brain, training.Ours
@@ -44,7 +45,7 @@ def test_training_on_a_gpu_is_rehearsed(capsys: pytest.CaptureFixture[str]) -> N
     assert float(told["loader"].split()[0]) > 0
 
 
-@pytest.mark.parametrize("layers", ["last", "all"])
+@pytest.mark.parametrize("layers", ["last", pytest.param("all", marks=pytest.mark.slow)])
 def test_fine_tuning_on_a_gpu_is_rehearsed(capsys: pytest.CaptureFixture[str], layers: str) -> None:
     sizes = "--steps 1 --warm-up 1 --batch 4 --crop 0.5 --speakers 3 --precision float32"
     assert gpu_train.main(["--device", "cpu", "--finetune", layers, *sizes.split()]) == 0

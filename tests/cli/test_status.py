@@ -16,7 +16,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.cli import status as verb
-from pipeline.cli.status_text import aligned, duration
+from pipeline.cli.output import align_columns
+from pipeline.cli.status_text import duration
 from pipeline.engine.executors.local import Executor, Settings
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome
@@ -369,4 +370,4 @@ print(sorted(heavy & {{name.partition(".")[0] for name in sys.modules}}))
 def test_small_words() -> None:
     told = [duration(seconds) for seconds in (-3, 0.4, 59.6, 61, 299, 301, 3600, 11_100, 90_000)]
     assert told == ["0 s", "0 s", "1 min 0 s", "1 min 1 s", "4 min 59 s", "5 min", "1 h", "3 h 5 min", "1 d 1 h"]
-    assert aligned([["a", "bb"], ["ccc", "1"]]) == ["a    bb", "ccc   1"]
+    assert align_columns([["a", "bb"], ["ccc", "1"]], numbers=True) == ["a    bb", "ccc   1"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.datasets.conftest import Tiny
 from tests.running import Command, Ended, runner
 from tests.toy import HANGS
 
@@ -74,6 +75,12 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyte
     """Command lines in this process, from a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     return runner(capfd, monkeypatch)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Tiny:
+    """A tiny Kaldi set; whoever changes its tables saves it again."""
+    return Tiny(tmp_path / "data").save()
 
 
 @pytest.fixture(scope="session")

@@ -6,32 +6,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeline import cli
 from tests import sounds
 from tests.datasets.conftest import Tiny
+from tests.running import Command
 from tests.sounds import KINDS, RATE, noise
 
-Command = Callable[..., tuple[int, str, str]]
 FFMPEG = Path(__file__).parents[1] / "ffmpeg.py"
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 def corpus(root: Path, files: dict[str, bytes]) -> Path:

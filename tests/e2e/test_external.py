@@ -6,39 +6,19 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from pipeline import cli
 from pipeline.tables import checks, results
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise
 from tests.datasets.test_training_sets import kaldi_set, tree
+from tests.running import Command
 
-Command = Callable[..., tuple[int, str, str]]
 SETS = {"t_enrolls": ["a-e0", "a-e1", "b-e0", "b-e1"], "t_trials_f": [f"{s}-t{n}" for s in "abc" for n in (0, 1)]}
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Tiny:
-    return Tiny(tmp_path / "data").save()
 
 
 def theirs(root: Path, name: str = "{set}_x/wav/{utterance}.wav", of: str = "{set} {utterance}") -> Path:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +21,8 @@ from pipeline.seeds import digest
 from pipeline.tables import manifest, records
 from tests import toy
 from tests.datasets.conftest import Tiny
+from tests.running import Command
 from tests.sampled import mostly_slow
-
-Command = Callable[..., tuple[int, str, str]]
 
 AWAY = ("../secret", "/etc/hostname", "a/../../secret", "link", "folder/secret", "", "a\0b")
 

@@ -13,26 +13,11 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline import cli, evaluation
+from pipeline import evaluation
 from pipeline.errors import DataError
 from pipeline.tables import results, run_files
 from tests.datasets.conftest import RATE, Tiny, noise
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
+from tests.running import Command
 
 
 def vectors(root: Path) -> Path:

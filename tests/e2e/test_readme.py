@@ -53,6 +53,7 @@ FIRST = {one for one in COMMANDS["README.md"] if one.startswith(OURS)}
 UNKNOWN_HERE = ("part",)
 UNDERSTOOD = {
     "--help": (0, ""),
+    "help": (0, ""),
     "--cfg": (0, ""),
     "--html": (2, "there is no folder 'DIR' of the data set"),
     "part": (2, "a run folder"),

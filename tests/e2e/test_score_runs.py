@@ -202,4 +202,4 @@ def test_what_score_files_cannot_say_is_refused(tmp_path: Path, command: Command
     command("plan", *bare, "dataset.train=given", status=2)
     # The defaults of the configuration name such metrics too: nobody asked for them.
     assert command("validate", *bare).out.startswith("valid: dataset scores, metrics asv, zebra")
-    assert "measure: 0 reused, 34 to compute" in command("plan", *bare, status=0).out
+    assert "measure: 0 reused, 43 to compute" in command("plan", *bare, status=0).out

@@ -13,34 +13,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipeline import cli
 from pipeline.datasets import importers, trial_checks
 from pipeline.errors import DataError
 from pipeline.tables import checks
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise, refused
 from tests.e2e.test_external import SETS, system, theirs
+from tests.running import Command
 
 __all__ = ["refused"]
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Tiny:
-    return Tiny(tmp_path / "data").save()
 
 
 # Trees ---------------------------------------------------------------------------------------------------------------

@@ -265,11 +265,11 @@ def _read_cohort(folder: Path) -> np.ndarray:
 def _summary(facts: dict[str, Any]) -> str:
     lda, drawn, curve = facts["lda"], facts["regularisation"], facts["objective"]
     prior = " with its prior" if drawn["share"] else ""
-    asked = f" ({lda['asked']} asked)" if lda["asked"] != lda["used"] else ""
+    request = f" ({lda['asked']} asked)" if lda["asked"] != lda["used"] else ""
     near = "near-singular " if drawn["near_singular"] else ""
-    how = f" ({drawn['rule']}{': ' + drawn['reason'] if drawn['reason'] else ''})" if drawn["found"] else ""
+    rule = f" ({drawn['rule']}{': ' + drawn['reason'] if drawn['reason'] else ''})" if drawn["found"] else ""
     return (
-        f"{facts['vectors']} vectors of {facts['speakers']} speakers, {lda['dimension']} to {lda['used']} dimensions{asked}, "
+        f"{facts['vectors']} vectors of {facts['speakers']} speakers, {lda['dimension']} to {lda['used']} dimensions{request}, "
         f"log-likelihood{prior} {curve[0]:.2f} to {curve[-1]:.2f} a vector in {facts['iterations']} iterations, "
-        f"{near}covariance within speakers drawn {100 * drawn['share']:.2g} % to a spherical one{how}"
+        f"{near}covariance within speakers drawn {100 * drawn['share']:.2g} % to a spherical one{rule}"
     )

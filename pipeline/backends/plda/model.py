@@ -100,10 +100,10 @@ def read_model(folder: Path) -> Plda:
         arrays = load_file(folder / FILE)
     except (OSError, SafetensorError) as error:
         raise DataError("a trained PLDA cannot be read", where=str(folder / FILE), cause=str(error)) from error
-    wanted = {field.name for field in fields(Plda)}
-    if arrays.keys() != wanted:
+    names = {field.name for field in fields(Plda)}
+    if arrays.keys() != names:
         raise DataError(
-            f"a trained PLDA holds {', '.join(sorted(arrays))} instead of {', '.join(sorted(wanted))}",
+            f"a trained PLDA holds {', '.join(sorted(arrays))} instead of {', '.join(sorted(names))}",
             where=str(folder / FILE),
         )
     return Plda(**arrays)
@@ -114,9 +114,9 @@ def normalise_lengths(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows * scale_factors((rows**2).sum(1), rows.shape[1]))
 
 
-def scale_factors(squares: np.ndarray, wanted: int) -> np.ndarray:
+def scale_factors(squares: np.ndarray, length: int) -> np.ndarray:
     """[n, 1], what scales squared lengths [n] to ``wanted``; 1 for those that are 0."""
-    return np.asarray(np.sqrt(np.divide(wanted, squares, out=np.ones_like(squares), where=squares > 0))[:, None])
+    return np.asarray(np.sqrt(np.divide(length, squares, out=np.ones_like(squares), where=squares > 0))[:, None])
 
 
 def average_groups(vectors: np.ndarray, group: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,9 +231,9 @@ def _read_arrays(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[
             remedy=f"name a folder that holds {', '.join(KALDI_FILES)} as plain files",
         ) from error
     except _Malformed as error:
-        what = {"<Plda>": "a PLDA"}.get(tokens[0]) or {1: "a vector", 2: "a matrix"}[kinds[0]]
+        contents = {"<Plda>": "a PLDA"}.get(tokens[0]) or {1: "a vector", 2: "a matrix"}[kinds[0]]
         raise DataError(
-            f"this is no file of Kaldi's that holds {what}: {error}",
+            f"this is no file of Kaldi's that holds {contents}: {error}",
             where=str(path),
             cause="another file, one that was cut off, or an archive of several",
             remedy="write it anew with ivector-copy-plda, copy-matrix or copy-vector, with --binary=false",
@@ -253,20 +253,20 @@ class _Binary:
         self.place += count
         return taken
 
-    def token(self, wanted: str) -> None:
-        expected = f"{wanted} ".encode() if wanted else b""
+    def token(self, expected_token: str) -> None:
+        expected = f"{expected_token} ".encode() if expected_token else b""
         if self.data[self.place : self.place + len(expected)] != expected:
-            raise _Malformed(f"{wanted} is missing")
+            raise _Malformed(f"{expected_token} is missing")
         self.place += len(expected)
 
     def array(self, dimensions: int) -> np.ndarray:
         kind = self.take(3)
         dtype, axes = _TYPES.get(kind.rstrip(b" "), ("", 0))
         if kind[2:] != b" " or axes != dimensions:
-            wanted = " or ".join(
+            expected = " or ".join(
                 name.decode() for name, (_, wanted_axes) in _TYPES.items() if wanted_axes == dimensions
             )
-            raise _Malformed(f"{wanted} was expected, and it has {kind.decode('latin-1').strip()!r}")
+            raise _Malformed(f"{expected} was expected, and it has {kind.decode('latin-1').strip()!r}")
         shape = []
         for _ in range(dimensions):
             if self.take(1) != b"\4":
@@ -292,10 +292,10 @@ class _Text:
             detail = f"; {error.what}" if error.kind == "encoding" and "if it is" not in error.what else ""
             raise _Malformed(f"it is neither binary as Kaldi writes it nor text{detail}") from None
 
-    def token(self, wanted: str) -> None:
-        if not self.remaining.startswith(wanted):
-            raise _Malformed(f"{wanted} is missing")
-        self.remaining = self.remaining.removeprefix(wanted).lstrip()
+    def token(self, expected_token: str) -> None:
+        if not self.remaining.startswith(expected_token):
+            raise _Malformed(f"{expected_token} is missing")
+        self.remaining = self.remaining.removeprefix(expected_token).lstrip()
 
     def array(self, dimensions: int) -> np.ndarray:
         inside, closed, remaining = self.remaining.removeprefix("[").partition("]")

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipeline.families._figures import draw_legend
 from pipeline.figures import (
     GREY,
     INK,
@@ -148,10 +149,7 @@ def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
                 axis.axhline(factor * float(part["chance"].iloc[0]), color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1)
                 changes = _by_length(axis, part, series, styles, factor, measure)
                 texts.append(f"{' · '.join(title)}, {measure}: " + ", ".join(f"{change} {unit}" for change in changes))
-        handles = {name: handle for axis in figure.axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(
-            list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4) or 1
-        )
+        draw_legend(figure, figure.axes, 4)
 
     svg = draw_svg(WIDTH, 0.6 + 2.7 * len(panels), paint)
     panel = f"{table['speakers'].min()}" if table["speakers"].nunique() == 1 else "the same"
@@ -224,8 +222,7 @@ def _panels(
             title = [str(name) for name in panel if name]
             axis.set_title(write_heading(title))
             texts.append(f"{' · '.join(title)}: {', '.join(notes)}")
-        handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
+        draw_legend(figure, axes, 4)
 
     svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.1 * -(-len(panels) // columns), paint)
     return svg, texts, pd.concat(drawn, ignore_index=True).drop(columns="series")

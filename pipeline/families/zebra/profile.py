@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.families._figures import perfect_privacy
+from pipeline.families._figures import draw_legend, perfect_privacy
 from pipeline.figures import (
     GREY,
     INK,
@@ -57,8 +57,7 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
             texts.append(
                 f"{title}: " + ", ".join(f"{name} {format_number(_at_even_odds(part))} bit" for name, part in lines)
             )
-        handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 5))
+        draw_legend(figure, axes, 5)
 
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
