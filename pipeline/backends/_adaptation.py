@@ -11,7 +11,8 @@ mean vector of each of the attacker's own training speakers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -138,3 +139,25 @@ def check_cohort(count: int, as_norm: AsNorm | None) -> None:
 def describe_as_norm(as_norm: AsNorm | None, speakers: int) -> str:
     """AS-norm in a few words; '' for none."""
     return f"AS-norm by the {as_norm.top} highest of a cohort of {speakers} speakers" if as_norm is not None else ""
+
+
+def write_tensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write what a back end has learnt as safetensors."""
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def read_tensors(path: Path, contents: str) -> dict[str, np.ndarray]:
+    """What :func:`write_tensors` wrote; ``contents`` says what it is.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{contents} cannot be read", where=str(path), cause=str(error)) from error

@@ -60,12 +60,9 @@ class Linear:
 
     def write(self, folder: Path) -> None:
         """Write ``linear.safetensors``."""
-        from safetensors.numpy import save_file
-
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        save_file(
-            {name: np.ascontiguousarray(value) for name, value in arrays.items() if value is not None}, folder / FILE
-        )
+        arrays = {name: array for name, array in arrays.items() if array is not None}
+        _adaptation.write_tensors(folder / FILE, arrays)
 
 
 def read_linear(folder: Path) -> Linear:
@@ -74,13 +71,7 @@ def read_linear(folder: Path) -> Linear:
     Raises:
         DataError: no such file, or one that holds something else.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(folder / FILE)
-    except (OSError, SafetensorError) as error:
-        raise DataError("a trained back end cannot be read", where=str(folder / FILE), cause=str(error)) from error
+    arrays = _adaptation.read_tensors(folder / FILE, "a trained back end")
     unknown = arrays.keys() - {field.name for field in fields(Linear)}
     if unknown:
         raise DataError(f"a trained back end holds {', '.join(sorted(unknown))}", where=str(folder / FILE))

@@ -239,12 +239,10 @@ class Backend(contracts.Backend):
 def _write_cohort(
     folder: Path, model: plda.Plda, settings: PldaSettings, vectors: np.ndarray, speakers: Sequence[str]
 ) -> None:
-    from safetensors.numpy import save_file
-
     names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
     means, _ = plda.average_groups(vectors, speaker, len(names))
     mapped = model.map_vectors(means, 1, length_normalise=settings.length_normalise)
-    save_file({"cohort": np.ascontiguousarray(mapped)}, folder / COHORT)
+    _adaptation.write_tensors(folder / COHORT, {"cohort": mapped})
 
 
 def _read_cohort(folder: Path) -> np.ndarray:
@@ -253,13 +251,10 @@ def _read_cohort(folder: Path) -> np.ndarray:
     Raises:
         DataError: it cannot be read.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return np.asarray(load_file(folder / COHORT)["cohort"])
-    except (OSError, SafetensorError, KeyError) as error:
-        raise DataError("the cohort of a PLDA cannot be read", where=str(folder / COHORT), cause=str(error)) from error
+    arrays = _adaptation.read_tensors(folder / COHORT, "the cohort of a PLDA")
+    if "cohort" not in arrays:
+        raise DataError("the cohort of a PLDA cannot be read", where=str(folder / COHORT), cause="it holds no cohort")
+    return arrays["cohort"]
 
 
 def _summary(facts: dict[str, Any]) -> str:

@@ -81,15 +81,8 @@ def statistics(vectors: np.ndarray, speaker: np.ndarray, n_speakers: int) -> Sta
 
 
 def shrinkage(covariance: np.ndarray, freedom: int) -> float:
-    """How far to shrink a covariance of Gaussian vectors towards a multiple of I: the oracle approximating rule.
-
-    Args:
-        covariance: [d, d] estimate.
-        freedom: its degrees of freedom.
-
-    Returns:
-        The share of the multiple of I in the sum, from 0 to 1 (Chen et al. 2010, equation 23).
-    """
+    """How far to shrink a covariance [d, d] of so many degrees of freedom towards a multiple of I: the share of that in the sum,
+    from 0 to 1, by the oracle approximating rule (Chen et al. 2010, equation 23)."""
     d = len(covariance)
     square, trace = float((covariance**2).sum()), float(np.trace(covariance)) ** 2
     below = (freedom + 1 - 2 / d) * (square - trace / d)
@@ -281,11 +274,7 @@ def full_rank(data: Statistics, values: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Chain:
-    """Centring, LDA, length normalisation and PLDA, as settings.
-
-    Attributes:
-        lda, iterations, length_normalise, start: as of :func:`train`.
-    """
+    """Centring, LDA, length normalisation and PLDA, as settings of :func:`train`."""
 
     lda: int
     iterations: int
@@ -383,15 +372,7 @@ MOST = 0.99
 def choose_share(
     vectors: np.ndarray, names: np.ndarray, speaker: np.ndarray, data: Statistics, chain: Chain, held_out: Choice
 ) -> dict[str, Any]:
-    """The share of a spherical covariance, and how it was found.
-
-    Args:
-        vectors: [n, d], to train on.
-        names: [s] of speakers.
-        speaker: [n] the number of the speaker of each vector.
-        data: statistics of the vectors.
-        chain: what is to be trained.
-        held_out: who is held out, and which of their vectors are compared.
+    """The share of a spherical covariance, and how it was found, for vectors [n, d] of numbered speakers [n] with ``names`` [s].
 
     Returns:
         Plain JSON values: ``share``, ``found`` (True), ``rule``, ``reason`` (why nothing could be held out, or ''), ``oracle`` (the

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
+from pipeline.backends._adaptation import read_tensors, write_tensors
 from pipeline.errors import DataError
 from pipeline.files import read_regular
 from pipeline.tables import text
@@ -80,11 +81,7 @@ class Plda:
 
     def write(self, folder: Path) -> None:
         """Write ``plda.safetensors``."""
-        from safetensors.numpy import save_file
-
-        save_file(
-            {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in fields(self)}, folder / FILE
-        )
+        write_tensors(folder / FILE, {field.name: getattr(self, field.name) for field in fields(self)})
 
 
 def read_model(folder: Path) -> Plda:
@@ -93,13 +90,7 @@ def read_model(folder: Path) -> Plda:
     Raises:
         DataError: no such file, or one that holds something else.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(folder / FILE)
-    except (OSError, SafetensorError) as error:
-        raise DataError("a trained PLDA cannot be read", where=str(folder / FILE), cause=str(error)) from error
+    arrays = read_tensors(folder / FILE, "a trained PLDA")
     names = {field.name for field in fields(Plda)}
     if arrays.keys() != names:
         raise DataError(
