@@ -14,7 +14,7 @@ import pytest
 from pipeline import slurm
 from pipeline.engine.executors import slurm as executor
 from pipeline.errors import ConfigError
-from pipeline.evaluation.submit import Part
+from pipeline.evaluation.job import Part
 
 
 @dataclass

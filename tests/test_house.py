@@ -115,17 +115,17 @@ WORD = "the word has another meaning there"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
-        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/evaluate.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("extractors", "xvector"): {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/vpc/models.py": f"{WORD}: a file of Kaldi",
-        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/evaluate.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
-    ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
+    ("extractors", "phones"): {"pipeline/evaluation/evaluate.py": MESSAGE},
     ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/stages/training/plan.py": MESSAGE},
     ("extractors", "f0"): {
         "pipeline/cli/__init__.py": MESSAGE,
@@ -135,6 +135,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
     },
     ("extractors", "text"): {
+        "pipeline/cli/help.py": f"{WORD}: the type of a field",
         "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
         "pipeline/report/page/parts.py": f"{WORD}: not numbers",
     },
@@ -164,8 +165,8 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
     },
     ("families", "p0p1"): {
-        "pipeline/products/pairs/plan.py": f"{WORD}: pairs between two runs",
-        "pipeline/stages/measures/compute.py": f"{WORD}: pairs between two runs",
+        "pipeline/products/pairs.py": f"{WORD}: pairs between two runs",
+        "pipeline/stages/scores/measure.py": f"{WORD}: pairs between two runs",
     },
     ("families", "srd"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
@@ -198,6 +199,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
+        "pipeline/cli/command_line.py": "what is said of launchers, which this replaces",
         "pipeline/cli/doctor.py": "whether jobs could be sent from here",
     },
 }

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
-from pipeline.stages.graph import Source
+from pipeline.stages.graph import Measurement
 from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature
 from tests import key_table
@@ -46,7 +46,7 @@ def signatures(**changes: object) -> set[str]:
     return {make_signature({**METRIC, **source.identity}, source.parameters) for source in sources(**changes)}
 
 
-def sources(**changes: object) -> list[Source]:
+def sources(**changes: object) -> list[Measurement]:
     """All cells of the plan, with some settings changed."""
     values = copy.deepcopy(key_table.composed())
     for leaf, value in changes.items():
@@ -54,7 +54,7 @@ def sources(**changes: object) -> list[Source]:
         functools.reduce(dict.__getitem__, path, values)[last] = value  # type: ignore[arg-type]
     with key_table.made_up_weights():
         graph = assemble_graph(validate(values, "demo"), key_table.prepared(), Machine("cpu", 1))
-    return graph.sources
+    return graph.select(Measurement)
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation.labels import LONGEST
 from pipeline.tables.bounds import DEEPEST, depth
@@ -148,11 +149,6 @@ class CommandLine:
             yield list(job), " ".join(job[place].removeprefix("++") for place in swept)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.prog}: {message}", remedy=f"voice-privacy {self.prog} {self.usage}")
-
-
 def read_command_line(
     words: Sequence[str],
     verb: str = "run",
@@ -171,8 +167,8 @@ def read_command_line(
         ConfigError: what cannot be read, all of it at once, each with the override as it must be written.
     """
     usage = " ".join([*(f"[{name}{'' if 'action' in more else ' FILE'}]" for name, more in options), "OVERRIDES"])
-    parser = _Parser(prog=verb, usage=usage, add_help=False, allow_abbrev=False)
-    flags = _Parser(prog=verb, usage=usage, add_help=False, allow_abbrev=False)
+    parser, flags = (Parser(prog=verb, add_help=False, allow_abbrev=False) for _ in range(2))
+    parser.remedy = flags.remedy = f"voice-privacy {verb} {usage}"
     flags.add_argument("--cfg", "-c", choices=["job"])
     flags.add_argument("--resolve", action="store_true")
     flags.add_argument("--config-dir", "-cd", action="append", default=[])

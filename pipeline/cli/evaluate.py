@@ -14,7 +14,6 @@ from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import Action, evaluate_each
 from pipeline.cli.output import log_to_stderr
 from pipeline.cli.progress import Meter
-from pipeline.cli.validate import list_needed
 from pipeline.errors import ConfigError
 from pipeline.stages.settings import Evaluation
 
@@ -88,9 +87,16 @@ def prepare(settings: Evaluation, values: dict[str, Any]) -> int:
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
     for trials in data.trials.values():
         print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
-    for line in [*evaluation.said(settings), *list_needed(settings)]:
+    for line in [*evaluation.describe_models(settings), *list_needed(settings)]:
         print(line)
     return 0
+
+
+def list_needed(evaluation_asked: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [
+        f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in evaluation_asked.models.lacking
+    ]
 
 
 def train(settings: Evaluation, values: dict[str, Any]) -> int:

@@ -38,6 +38,6 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(message, remedy=self.remedy or f"`{self.prog} --help` shows the options")
 
 
-def find_root(given: str | None) -> Path:
-    """``paths.root`` of the runs: as given, else by the environment, else as a run has it by default."""
-    return Path(given or os.environ.get("VOICE_PRIVACY_ROOT", "").strip() or "exp").expanduser()
+def find_root(option: str | None) -> Path:
+    """``paths.root`` of the runs: by an option, else by the environment, else as a run has it by default."""
+    return Path(option or os.environ.get("VOICE_PRIVACY_ROOT", "").strip() or "exp").expanduser()

@@ -14,6 +14,7 @@ from typing import Any
 from pipeline import evaluation
 from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import evaluate_each
+from pipeline.cli.evaluate import list_needed
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
 from pipeline.stages.settings import Evaluation
@@ -85,7 +86,7 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     for line in (*evaluation_asked.models.passed_over, *list_needed(evaluation_asked)):
         print(line)
     evaluation.check_training(evaluation_asked)
-    report = evaluation.submission(evaluation_asked, options.training)
+    report = evaluation.check_submission(evaluation_asked, options.training)
     if isinstance(report, str):
         if options.asks:
             raise ConfigError(
@@ -105,13 +106,6 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     for line in lines(report, where_all_are(options)):
         print(line)
     return DataError.status if report.is_wrong else 0
-
-
-def list_needed(evaluation_asked: Evaluation) -> list[str]:
-    """What of models and vectors is not there: nothing that the data lack."""
-    return [
-        f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in evaluation_asked.models.lacking
-    ]
 
 
 def _file(text: str) -> Path:

@@ -88,19 +88,8 @@ SCHEMA = pa.schema(
 )
 
 
-_ANSWER_COLUMNS = [
-    "identity",
-    "sample_rate",
-    "samples",
-    "channels",
-    "clipped",
-    "sha256",
-    "kind",
-    "problem",
-    "sound",
-    "silence_ms",
-    "bandwidth",
-]
+_STATE_COLUMNS = ("path", "size", "mtime_ns", "ctime_ns", "inode", "looked_ns")
+_ANSWER_COLUMNS = [name for name in SCHEMA.names if name not in _STATE_COLUMNS]
 
 
 # Files that are asked for at a time, because a network file system answers each after a while.
@@ -287,24 +276,11 @@ def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
     identities = pa.array([state.identity if state else None for state in _read_states(paths)], _IDENTITY)
     rows = pc.index_in(identities, value_set=table["identity"])
     places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
-    answers = table.take(rows.drop_null()).drop_columns("identity").to_pydict()
-    return {
-        paths[place]: Probe(
-            rate,
-            samples,
-            sha256.hex(),
-            kind,
-            _decode_text(problem),
-            channels,
-            clipped,
-            sound=sound.hex(),
-            silence_ms=silence,
-            bandwidth=bandwidth,
-        )
-        for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence, bandwidth in zip(
-            places, *answers.values()
-        )
-    }
+    answers = table.take(rows.drop_null()).drop_columns("identity").to_pylist()
+    for answer in answers:
+        answer |= {name: answer[name].hex() for name in ("sha256", "sound")}
+        answer["problem"] = _decode_text(answer["problem"])
+    return {paths[place]: Probe(**answer) for place, answer in zip(places, answers)}
 
 
 def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:

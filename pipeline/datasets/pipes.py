@@ -278,7 +278,7 @@ _SOX_BEFORE, _SOX_BEHIND = _SOX_GLOBAL | _SOX_IN, _SOX_GLOBAL | _SOX_OUT
 _SOX_CODINGS = ("signed-integer", "floating-point")
 
 
-_SOX_TYPES = (
+_SOX_TYPES = [
     "wav",
     "wavpcm",
     "flac",
@@ -294,7 +294,7 @@ _SOX_TYPES = (
     "snd",
     "w64",
     "caf",
-)
+]
 """Kinds of files whose headers say what they hold."""
 
 

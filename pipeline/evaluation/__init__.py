@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from pipeline.evaluation.application import Trained, evaluate, plan, prepare, train_extractors
-from pipeline.evaluation.discovered_models import said
+from pipeline.evaluation.discovered_models import describe_models
+from pipeline.evaluation.evaluate import (
+    Trained,
+    check_submission,
+    check_training,
+    evaluate,
+    plan,
+    prepare,
+    train_extractors,
+)
 from pipeline.evaluation.planned import Planned
 from pipeline.evaluation.result import SUMMARY, Result, SimilarityMatrices, read
-from pipeline.evaluation.submissions import check_training, submission
 from pipeline.evaluation.submit import Sent
 
 __all__ = [
@@ -16,12 +23,12 @@ __all__ = [
     "Sent",
     "SimilarityMatrices",
     "Trained",
+    "check_submission",
     "check_training",
+    "describe_models",
     "evaluate",
     "plan",
     "prepare",
     "read",
-    "said",
-    "submission",
     "train_extractors",
 ]

@@ -20,11 +20,11 @@ from pipeline.evaluation.result import Result
 from pipeline.metrics import Attacks, LeaveOneOut, MetricError
 from pipeline.metrics.maximum import attack_choices, negate
 from pipeline.metrics.trial_uncertainty import metric_bounds
-from pipeline.products.averages.plan import means_of_sexes
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
+from pipeline.stages.averages import means_of_sexes
 from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
@@ -276,9 +276,7 @@ def _rows(
         keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
         pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
         both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
-        row = replace(
-            row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
-        )
+        row = replace(row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1))
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
         else:

@@ -85,7 +85,7 @@ def used(
     return changed, FoundModels(original, adapted, said=lines, lacking=tuple(faults)), []
 
 
-def said(asked: Evaluation) -> list[str]:
+def describe_models(asked: Evaluation) -> list[str]:
     """What lies in a challenge's folder beside its sets, and what of it is used: copies as systems, trained models."""
     layout = discovery.look_at(asked.dataset)
     if layout is None:

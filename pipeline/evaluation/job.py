@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline import contracts
@@ -26,17 +27,43 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.engine.usage import UsageRecorder
 from pipeline.errors import ConfigError, PipelineError, StageFailed, explain_system_error
-from pipeline.evaluation import application, job_files, run_folder, submit
-from pipeline.evaluation.application import Begun, Run
-from pipeline.evaluation.job_files import Order, Told
-from pipeline.evaluation.machine import machine, threads
-from pipeline.evaluation.run_folder import RunFolder
+from pipeline.evaluation import job_files, submit
+from pipeline.evaluation.conclude import Begun, begin, conclude
+from pipeline.evaluation.job_files import Order
+from pipeline.evaluation.machine import find_machine, threads
+from pipeline.evaluation.run import Run
+from pipeline.evaluation.run_folder import RunFolder, logging_to, recorded
 from pipeline.evaluation.validate import validate
 from pipeline.files import file_digest
 from pipeline.stages.settings import Evaluation, Machine
 from pipeline.tables import run_files, status
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a job is sent: where its order lies. It pickles, and holds no work.
+
+    Attributes:
+        run: the run folder.
+        number: of the round.
+        part: its place in the order; None: it gathers and reports.
+    """
+
+    run: str
+    number: int
+    part: int | None
+
+    def __call__(self) -> None:
+        """Do it; a process that fails ends with the exit status."""
+        try:
+            code = perform(Path(self.run), self.number, self.part)
+        except PipelineError as error:
+            log.error("%s", error)  # with no other handler left, this is what the job prints
+            code = error.status
+        if code:
+            sys.exit(code)
 
 
 def perform(run: Path, number: int, part: int | None) -> int:
@@ -55,7 +82,7 @@ def perform(run: Path, number: int, part: int | None) -> int:
     """
     logging.getLogger("pipeline").setLevel(logging.INFO)
     run = run.expanduser().resolve()
-    order = job_files.read(run, number)
+    order = job_files.read_order(run, number)
     os.chdir(order.cwd)  # relative paths of the configuration are those of whoever sent it
     try:
         if part is None:
@@ -77,28 +104,32 @@ def _part(run: Path, order: Order, part: int) -> int:
         )
     _mark_running(run)
     log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
-    with run_folder.logging_to(log_file), listen_for_signals() as stop:
-        told = _Telling(run, order, part, log_file)
+    with logging_to(log_file), listen_for_signals() as stop:
+        report = _Reporting(run, order, part, log_file)
         try:
-            asked = _asked(run, order)
-            place = machine(asked.runtime) if order.on_device[part] else Machine("cpu", threads(asked.runtime))
-            told.device = place.device
-            log.info("part %d of round %d on %s with %d threads", part, order.number, place.device, place.threads)
-            if order.on_device[part] and place.device == "cpu" and asked.runtime.device != "cpu":
+            evaluation = _read_evaluation(run, order)
+            machine = (
+                find_machine(evaluation.runtime)
+                if order.on_device[part]
+                else Machine("cpu", threads(evaluation.runtime))
+            )
+            report.device = machine.device
+            log.info("part %d of round %d on %s with %d threads", part, order.number, machine.device, machine.threads)
+            if order.on_device[part] and machine.device == "cpu" and evaluation.runtime.device != "cpu":
                 log.warning("this job was to have a GPU, and torch sees none: its tasks run on the CPU")
-            outcome = Outcome(Store(asked.paths.store, asked.store.verify))
-            _, graph = application.prepared_graph(Run(asked, stop, Progress(), outcome), place)
+            outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
+            _, graph = Run(evaluation, stop, Progress(), outcome).plan(machine)
             _refuse_another(order, graph.tasks)
-            if asked.fail_fast and job_files.told(run).failed:
+            if evaluation.fail_fast and job_files.read_reports(run).failed:
                 log.info("another task has failed, and fail_fast=true begins nothing more")
                 return 0
-            told.places = {task: spot for spot, task in enumerate(graph.tasks)}
+            report.places = {task: spot for spot, task in enumerate(graph.tasks)}
             tasks = [graph.tasks[spot] for spot in order.parts[part]]
-            measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+            measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
             journal = Journal(run, log_file, measuring.rates.seconds)
-            progress = ProgressGroup(told, journal, measuring, UsageRecorder(run, outcome))
-            failed = perform_tasks(tasks, stop, outcome, progress, asked.fail_fast)
-            told.tell()
+            progress = ProgressGroup(report, journal, measuring, UsageRecorder(run, outcome))
+            failed = perform_tasks(tasks, stop, outcome, progress, evaluation.fail_fast)
+            report.write()
             # That others were lost is no fault of this job, which Slurm would call failed.
             return max((error.status for error in failures.select_roots(failed).values()), default=0)
         except Stopped as error:
@@ -108,7 +139,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             log.error("%s", error)
             # What the machine did not give may be there next time; what is wrong is wrong for all of these tasks.
             if not isinstance(error, StageFailed):
-                told.refused(error, order.parts[part])
+                report.refuse_all(error, order.parts[part])
             raise
         except Exception as error:
             log.error("%s", traceback.format_exc())
@@ -126,7 +157,7 @@ def _mark_running(run: Path) -> None:
             log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
 
 
-class _Telling(Progress):
+class _Reporting(Progress):
     """Writes what fails, as it happens."""
 
     def __init__(self, run: Path, order: Order, part: int, log_file: Path) -> None:
@@ -138,19 +169,19 @@ class _Telling(Progress):
 
     def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
         self._failed[self.places[task]] = error
-        self.tell()
+        self.write()
 
-    def refused(self, error: PipelineError, places: Sequence[int]) -> None:
+    def refuse_all(self, error: PipelineError, places: Sequence[int]) -> None:
         """None of the tasks can be done."""
         self._failed = dict.fromkeys(places, error)
-        self.tell()
+        self.write()
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write it."""
-        job_files.tell(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
+        job_files.write_report(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
 
 
-def _asked(run: Path, order: Order) -> Evaluation:
+def _read_evaluation(run: Path, order: Order) -> Evaluation:
     """The evaluation, from the configuration in the run folder.
 
     Raises:
@@ -182,50 +213,53 @@ def _report(run: Path, order: Order) -> int:
             "round %d is sent already: its last job reports", status.find_last_round(run)
         )  # this one was started anew after that
         return 0
-    folder = RunFolder(run.parent, order.recipe, known=run.name)
-    with application.recorded(folder) as stop:
-        asked = _asked(run, order)
-        place = Machine("cpu", threads(asked.runtime))
-        told = job_files.told(run)
-        begun = application.begin(asked, folder, stop, Progress(), place, journals=False)
+    folder = RunFolder(run.parent, order.recipe, begun=run.name)
+    with recorded(folder) as stop:
+        evaluation = _read_evaluation(run, order)
+        machine = Machine("cpu", threads(evaluation.runtime))
+        reports = job_files.read_reports(run)
+        begun = begin(evaluation, folder, stop, Progress(), machine, journals=False)
         _refuse_another(order, begun.graph.tasks)
         tasks = begun.graph.tasks
         lacking = find_missing(tasks, begun.run.outcome)
-        failed = {tasks[spot]: error for spot, error in told.failed.items() if tasks[spot] in lacking}
-        lost = _lost(list(lacking), failed)
-        why = ""
-        if lost and not (asked.fail_fast and failed):
-            why = _sent_again(asked, begun, lost, len(lacking), order, folder)
-            if not why:
+        failed = {tasks[spot]: error for spot, error in reports.failed.items() if tasks[spot] in lacking}
+        unfinished = _list_unfinished(list(lacking), failed)
+        reason = ""
+        if unfinished and not (evaluation.fail_fast and failed):
+            reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
+            if not reason:
                 return 0
-        gone = {task: _was_lost(task, why, run) if why else failures.make_not_begun(task) for task in lost}
-        collected = Collected(failed, gone, _logs(tasks, told), order.first_missing - len(lacking))
+        abandoned = {
+            task: _abandon(task, reason, run) if reason else failures.make_not_begun(task) for task in unfinished
+        }
+        logs = {tasks[spot]: log_file for spot, log_file in reports.logs.items()}
+        collected = Collected(failed, abandoned, logs, order.first_missing - len(lacking))
         collected.journal = Journal(run, run / status.LOG)
-        device = next((one for one in sorted(told.devices, reverse=True) if one != "cpu"), "cpu")
-        begun = replace(begun, run=replace(begun.run, executor=collected), place=replace(place, device=device))
-        result = application.concluded(begun, folder)
+        device = next((name for name in sorted(reports.devices, reverse=True) if name != "cpu"), "cpu")
+        begun = replace(begun, run=replace(begun.run, executor=collected), machine=replace(machine, device=device))
+        result = conclude(begun, folder)
         log.info("%s", result.report())
         return result.error.status if result.error else 0
 
 
-def _lost(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
+def _list_unfinished(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
     """What is neither done nor failed, and stands on nothing that failed."""
     down: set[Task] = set()
-    lost = []
+    unfinished = []
     for task in lacking:
         if task in failed or any(ref.task in down for ref in task.sources()):
             down.add(task)
         else:
-            lost.append(task)
-    return lost
+            unfinished.append(task)
+    return unfinished
 
 
-def _sent_again(
-    asked: Evaluation, begun: Begun, lost: Sequence[Task], lacking: int, order: Order, folder: RunFolder
+def _send_again(
+    evaluation: Evaluation, begun: Begun, unfinished: Sequence[Task], lacking: int, order: Order, folder: RunFolder
 ) -> str:
     """Send what was lost once more; '' or why it is not."""
     fruitless = 0 if lacking < order.missing else order.fruitless + 1
-    executor = submit.sender(asked)
+    executor = submit.make_sender(evaluation)
     states = executor.states(status.read_sent_jobs(folder.path)[:-1]).values()
     ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")
     ends = ", ".join(f"{count} {word}" for word, count in ended.items())
@@ -234,10 +268,10 @@ def _sent_again(
             f"; its last jobs ended as {ends}" if ends else ""
         )
     this = submit.Round(order.number + 1, order.first_missing, fruitless)
-    log.warning("%d tasks were lost%s: they are sent again", len(lost), f" (jobs: {ends})" if ends else "")
+    log.warning("%d tasks were lost%s: they are sent again", len(unfinished), f" (jobs: {ends})" if ends else "")
     folder.status(state=status.SUBMITTED)
     try:
-        submit.send(asked, begun.graph.tasks, lost, folder.path, this)
+        submit.send(evaluation, begun.graph.tasks, unfinished, folder.path, this, Part)
     except ConfigError as error:
         log.error("%s", error)
         folder.status(state="running")
@@ -245,17 +279,13 @@ def _sent_again(
     return ""
 
 
-def _was_lost(task: Task, why: str, run: Path) -> StageFailed:
+def _abandon(task: Task, reason: str, run: Path) -> StageFailed:
     return StageFailed(
         f"{task.label} was lost: the job that had it ended before it was done",
-        cause=f"{why}. What the jobs printed is in {run / status.JOBS_FOLDER}",
+        cause=f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}",
         remedy="run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
         "executor.mem_gb=N gives more, and executor.retries=N has it tried more often",
     )
-
-
-def _logs(tasks: Sequence[Task], told: Told) -> dict[Task, str]:
-    return {tasks[spot]: log_file for spot, log_file in told.logs.items()}
 
 
 class Collected(contracts.Executor):
@@ -263,7 +293,7 @@ class Collected(contracts.Executor):
 
     Args:
         failed: what failed in the jobs.
-        lost: what no job finished.
+        abandoned: what no job finished.
         logs: where the messages of the jobs stand.
         computed: how many tasks the jobs did.
     """
@@ -271,12 +301,12 @@ class Collected(contracts.Executor):
     def __init__(
         self,
         failed: Mapping[Task, PipelineError],
-        lost: Mapping[Task, PipelineError],
+        abandoned: Mapping[Task, PipelineError],
         logs: Mapping[Task, str],
         computed: int,
     ) -> None:
         super().__init__(None)
-        self.failed, self.lost, self.logs, self.computed = failed, lost, logs, computed
+        self.failed, self.abandoned, self.logs, self.computed = failed, abandoned, logs, computed
         self.journal: Progress = Progress()
 
     def execute(
@@ -285,11 +315,11 @@ class Collected(contracts.Executor):
         """See :meth:`pipeline.contracts.Executor.execute`. What is damaged in the store is made again in this process."""
         failed: dict[Task, PipelineError] = {}
         for task in tasks:
-            if task in self.lost or task in self.failed:
-                failed[task] = self.failed.get(task) or self.lost[task]
+            if task in self.abandoned or task in self.failed:
+                failed[task] = self.failed.get(task) or self.abandoned[task]
                 if isinstance(failed[task], failures.NotBegun):
                     continue
-                if task in self.lost:
+                if task in self.abandoned:
                     log.error("%s", failed[task].what)
                     self.journal.fail(task, failed[task])
             elif any(ref.task in failed for ref in task.sources()):

@@ -1,6 +1,6 @@
 """What jobs elsewhere are told, and what they tell: JSON in ``RUN/jobs/``, with a digest over each file.
 
-``ROUND.order.json`` is an order: what the graph is and which tasks each job has (``ROUND.sent.json``: pipeline/tables/status.py). A job
+``ROUND.order.json`` is an order: what the graph is and which tasks each job has (``ROUND.sent.json``: pipeline/tables/sent.py). A job
 writes ``ROUND-PART.told.json``: the tasks that failed in it, with their errors. What is done, the store says.
 """
 
@@ -21,7 +21,7 @@ from pipeline.seeds import digest
 from pipeline.tables import records
 from pipeline.tables.status import JOBS_FOLDER
 
-CLASSES = {one.status: one for one in (ConfigError, DataError, ModelMissing, StageFailed, PartialResult)}
+CLASSES = {kind.status: kind for kind in (ConfigError, DataError, ModelMissing, StageFailed, PartialResult)}
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def plan_digest(tasks: Sequence[Task]) -> str:
     return digest("graph", [task.id for task in tasks])
 
 
-def write(run: Path, order: Order) -> None:
+def write_order(run: Path, order: Order) -> None:
     """Write an order into the run folder."""
     folder = run / JOBS_FOLDER
     folder.mkdir(exist_ok=True)
     write_atomically(folder / f"{order.number}.order.json", records.encode_signed(asdict(order)))
 
 
-def read(run: Path, number: int) -> Order:
+def read_order(run: Path, number: int) -> Order:
     """The order of a round.
 
     Raises:
@@ -78,8 +78,8 @@ def read(run: Path, number: int) -> Order:
     """
     path = run / JOBS_FOLDER / f"{number}.order.json"
     try:
-        found = records.decode_signed(path.read_bytes())
-        return Order(**{field.name: found[field.name] for field in fields(Order)})
+        values = records.decode_signed(path.read_bytes())
+        return Order(**{field.name: values[field.name] for field in fields(Order)})
     except OSError as error:
         raise ConfigError(
             f"there is no order of round {number} in this run folder ({error.strerror})",
@@ -95,7 +95,9 @@ def read(run: Path, number: int) -> Order:
         ) from error
 
 
-def tell(run: Path, number: int, part: int, failed: Mapping[int, PipelineError], log_file: Path, device: str) -> None:
+def write_report(
+    run: Path, number: int, part: int, failed: Mapping[int, PipelineError], log_file: Path, device: str
+) -> None:
     """Write what failed in a part.
 
     Args:
@@ -103,14 +105,14 @@ def tell(run: Path, number: int, part: int, failed: Mapping[int, PipelineError],
         log_file: where the messages of the job stand.
         device: on which its tasks were performed.
     """
-    rows = [{"task": place, "error": _plain(error)} for place, error in failed.items()]
-    told = {"failed": rows, "log": str(log_file), "device": device, "at": round(time.time(), 3)}
-    write_atomically(run / JOBS_FOLDER / f"{number}-{part}.told.json", records.encode_signed(told))
+    rows = [{"task": place, "error": _to_values(error)} for place, error in failed.items()]
+    report = {"failed": rows, "log": str(log_file), "device": device, "at": round(time.time(), 3)}
+    write_atomically(run / JOBS_FOLDER / f"{number}-{part}.told.json", records.encode_signed(report))
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the parts of all rounds have told.
+class Reports:
+    """What the parts of all rounds have reported.
 
     Attributes:
         failed: errors by the place of the task in the graph.
@@ -123,22 +125,22 @@ class Told:
     devices: frozenset[str]
 
 
-def told(run: Path) -> Told:
+def read_reports(run: Path) -> Reports:
     """What the parts have told; a file that cannot be read tells nothing: its tasks count as lost, and are sent again."""
     failed: dict[int, PipelineError] = {}
     logs: dict[int, str] = {}
     devices = set()
     for path in sorted((run / JOBS_FOLDER).glob("*.told.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = records.decode_signed(path.read_bytes())
-            devices.add(str(found["device"]))
-            for row in found["failed"]:
-                failed[int(row["task"])] = _error(row["error"])
-                logs[int(row["task"])] = str(found["log"])
-    return Told(failed, logs, frozenset(devices))
+            report = records.decode_signed(path.read_bytes())
+            devices.add(str(report["device"]))
+            for row in report["failed"]:
+                failed[int(row["task"])] = _from_values(row["error"])
+                logs[int(row["task"])] = str(report["log"])
+    return Reports(failed, logs, frozenset(devices))
 
 
-def _plain(error: PipelineError) -> dict[str, Any]:
+def _to_values(error: PipelineError) -> dict[str, Any]:
     return {
         "status": error.status,
         "what": error.what,
@@ -149,14 +151,14 @@ def _plain(error: PipelineError) -> dict[str, Any]:
     }
 
 
-def _error(plain: Mapping[str, Any]) -> PipelineError:
-    kind = CLASSES.get(plain["status"], StageFailed)
-    faults = [Fault(*map(str, fault)) for fault in plain["faults"]]
+def _from_values(values: Mapping[str, Any]) -> PipelineError:
+    kind = CLASSES.get(values["status"], StageFailed)
+    faults = [Fault(*map(str, fault)) for fault in values["faults"]]
     return kind(
-        plain["what"], where=plain["where"], cause=plain["cause"], remedy=plain["remedy"], faults=faults
+        values["what"], where=values["where"], cause=values["cause"], remedy=values["remedy"], faults=faults
     )  # fmt: skip
 
 
-def names(tasks: Sequence[Task]) -> list[str]:
+def short_names(tasks: Sequence[Task]) -> list[str]:
     """The short names of tasks."""
     return [shorten_id(task) for task in tasks]

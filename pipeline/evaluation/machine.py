@@ -33,7 +33,7 @@ def cores() -> int:
     return min(host.count_allowed_cores(), given_cores.count_cores())
 
 
-def machine(runtime: Runtime) -> Machine:
+def find_machine(runtime: Runtime) -> Machine:
     """The device and the number of threads, all for one process.
 
     Raises:

@@ -58,8 +58,8 @@ class Planned:
         """By stage, tasks reused and to compute."""
         counted: dict[str, tuple[int, int]] = {}
         for task, reused in self.tasks:
-            done, find_missing = counted.get(task.name, (0, 0))
-            counted[task.name] = (done + reused, find_missing + (not reused))
+            done, missing = counted.get(task.name, (0, 0))
+            counted[task.name] = (done + reused, missing + (not reused))
         return counted
 
     def refuse(self) -> None:
@@ -72,25 +72,24 @@ class Planned:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{name}: {reused} reused, {find_missing} to compute"
-            for name, (reused, find_missing) in self.counts().items()
+            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
         )
 
 
-def planned(
+def describe_plan(
     tasks: Sequence[Task], outcome: Outcome, rates: Rates, at_once: int, notes: tuple[str, ...] = ()
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
     lacking = find_missing(tasks, outcome)
-    why = Reasons(outcome)
+    reasons = Reasons(outcome)
     work = {task: rates.seconds(task, names) for task, names in lacking.items()}
     size = {task: rates.bytes(task, names) for task, names in lacking.items()}
 
-    def takes(several: Sequence[Task]) -> Takes:
+    def takes(group: Sequence[Task]) -> Takes:
         return Takes(
-            sum(task.resources.seconds for task in several),
-            Estimate.of([work[task] for task in several]),
-            Estimate.of([size[task] for task in several]),
+            sum(task.resources.seconds for task in group),
+            Estimate.of([work[task] for task in group]),
+            Estimate.of([size[task] for task in group]),
         )
 
     stages = dict.fromkeys(task.name for task in lacking)
@@ -98,7 +97,7 @@ def planned(
     return Planned(
         tuple((task, task not in lacking) for task in tasks),
         notes,
-        {task: why.of(task, names) for task, names in lacking.items()},
+        {task: reasons.of(task, names) for task, names in lacking.items()},
         {name: takes([task for task in lacking if task.name == name]) for name in stages},
         of_all,
         at_once,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pipeline.datasets.prepare import Prepared
-    from pipeline.evaluation.collect import Gathered
+    from pipeline.evaluation.collect import Collected
 
 BLOCKS = ("oo", "op", "pp")
 SUMMARY = "summary.txt"
@@ -330,14 +330,14 @@ def read(run: Path | str) -> Result:
     return Result(folder.resolve())
 
 
-def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Path) -> PipelineError | None:
+def shortfall(collected: Collected, data: Prepared, allow_partial: bool, page: Path) -> PipelineError | None:
     """What is to be said, after the report is written, of values that do not stand on everything that was expected."""
-    rows = gathered.rows
+    rows = collected.rows
     short = rows["status"].isin(["partial", "incomplete"]).sum()
     if not short and not data.dropped:
         return None
     faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
-    faults += [Fault(reason, name) for name, reason in [*gathered.lost, *gathered.undefined]]
+    faults += [Fault(reason, name) for name, reason in [*collected.unextracted, *collected.undefined]]
     if not short:
         return PartialResult(
             f"{len(data.dropped)} recordings are left out; no result is measured on them, and none is marked",
@@ -353,7 +353,7 @@ def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Pat
     return DataError(
         f"{short} of {len(rows)} results do not stand on everything that was expected, and have no value; the others are written",
         where=str(page),
-        **_remedy(bool(data.dropped or gathered.lost)),
+        **_remedy(bool(data.dropped or collected.unextracted)),
         faults=faults,
     )
 

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,10 @@ from typing import Any
 
 import yaml
 
-from pipeline.errors import ConfigError, PipelineError, explain_full_disk
+from pipeline.engine.progress import Progress
+from pipeline.engine.stop import Stop, Stopped, listen_for_signals
+from pipeline.engine.task import Task
+from pipeline.errors import ConfigError, PipelineError, explain_full_disk, explain_system_error
 from pipeline.files import make_file_name
 from pipeline.processes import this_process
 from pipeline.slurm import find_own_job
@@ -58,17 +62,17 @@ class RunFolder:
     Args:
         runs: the folder of runs.
         recipe: its name.
-        known: the folder of a run that another process began, and that goes on here.
+        begun: the folder of a run that another process began, and that goes on here.
     """
 
-    def __init__(self, runs: Path, recipe: str, known: str = "") -> None:
-        self.id = known or (
+    def __init__(self, runs: Path, recipe: str, begun: str = "") -> None:
+        self.id = begun or (
             f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{make_file_name(recipe)}-{find_own_job() or uuid.uuid4().hex[:6]}"
         )
         try:
             runs.mkdir(parents=True, exist_ok=True)
             try:
-                (runs / self.id).mkdir(exist_ok=bool(known))
+                (runs / self.id).mkdir(exist_ok=bool(begun))
             except FileExistsError:  # two runs of one job in one second
                 self.id += f"-{uuid.uuid4().hex[:6]}"
                 (runs / self.id).mkdir(exist_ok=False)
@@ -83,7 +87,7 @@ class RunFolder:
                 where=str(runs),
                 remedy="set paths.root to a folder that is yours",
             ) from error
-        before = status.read(self.path) if known else {}
+        before = status.read(self.path) if begun else {}
         self._status: dict[str, Any] = {
             "started": utc(),
             **before,
@@ -101,8 +105,8 @@ class RunFolder:
         """Write ``config.yaml``, ``overrides.txt`` and ``environment.json``."""
         text = yaml.safe_dump(dict(config), sort_keys=False)
         (self.path / "config.yaml").write_text(text, encoding="utf-8")
-        given = "".join(f"{argument}\n" for argument in arguments)
-        (self.path / "overrides.txt").write_text(given, encoding="utf-8", errors="surrogateescape")
+        text = "".join(f"{argument}\n" for argument in arguments)
+        (self.path / "overrides.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
         environment = {
             "pipeline": __version__,
             "python": platform.python_version(),
@@ -228,3 +232,60 @@ class _Utc(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%SZ"
     default_msec_format = ""
+
+
+STATUS_SECONDS = 0.5
+"""Between two writings of ``status.json`` while tasks go by."""
+
+
+class Recording(Progress):
+    """Writes into ``status.json`` which task goes on."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self.folder = folder
+        self._written = 0.0
+
+    def begin(self, task: Task, where: str = "") -> None:
+        if time.monotonic() - self._written > STATUS_SECONDS:
+            self._written = time.monotonic()
+            self.folder.status(task=task.label, tasks_done=self.tasks_done, tasks_total=self.tasks)
+
+
+@contextmanager
+def recorded(folder: RunFolder) -> Iterator[Stop]:
+    """Have the run folder say how a run ended, whatever happens."""
+    try:
+        with listen_for_signals(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:
+            yield stop
+    except Stopped as error:
+        folder.last_status(**_stopped(error))
+        log.warning("%s; run the same command again to go on", error)
+        raise
+    except PipelineError as error:
+        _failed(folder, error)
+        raise
+    except (KeyboardInterrupt, SystemExit) as error:
+        # A signal that fell between two handlers, or submitit, which ends a job that Slurm starts anew.
+        folder.last_status(state="stopped", reasons=[f"ended from outside ({type(error).__name__})"])
+        raise
+    except BaseException as error:
+        refused = explain_system_error(error, folder.path)
+        if refused is not None:
+            folder.log(traceback.format_exc())
+            _failed(folder, refused)
+            raise refused from error
+        folder.last_status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
+        folder.log(traceback.format_exc())
+        raise
+    finally:
+        folder.close()
+
+
+def _stopped(error: Stopped) -> dict[str, Any]:
+    return {"state": "stopped", "exit_status": error.status, "reasons": [str(error)]}
+
+
+def _failed(folder: RunFolder, error: PipelineError) -> None:
+    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(every=True)])
+    folder.keep(error)

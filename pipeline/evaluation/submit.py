@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from pipeline.contracts import Sender
 from pipeline.engine.journal import shorten_id
 from pipeline.engine.rates import Rates
 from pipeline.engine.task import Task
+from pipeline.engine.waves import Wave
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.evaluation import job_files as orders
+from pipeline.evaluation import job_files
 from pipeline.files import file_digest
 from pipeline.stages.settings import Evaluation
 from pipeline.tables import status
@@ -50,33 +50,6 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a job is sent: where its order lies. It pickles, and holds no work.
-
-    Attributes:
-        run: the run folder.
-        number: of the round.
-        part: its place in the order; None: it gathers and reports.
-    """
-
-    run: str
-    number: int
-    part: int | None
-
-    def __call__(self) -> None:
-        """Do it; a process that fails ends with the exit status."""
-        from pipeline.evaluation import job
-
-        try:
-            code = job.perform(Path(self.run), self.number, self.part)
-        except PipelineError as error:
-            log.error("%s", error)  # with no other handler left, this is what the job prints
-            code = error.status
-        if code:
-            sys.exit(code)
-
-
-@dataclass(frozen=True)
 class Round:
     """A round of jobs.
 
@@ -91,83 +64,84 @@ class Round:
     fruitless: int = 0
 
 
-def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], folder: Path, this: Round) -> Sent:
+def send(
+    evaluation: Evaluation,
+    tasks: Sequence[Task],
+    missing: Sequence[Task],
+    folder: Path,
+    this: Round,
+    make_call: Callable[[str, int, int | None], Callable[[], None]],
+) -> Sent:
     """Send what is missing.
 
     Args:
         tasks: the graph.
         missing: what the store lacks of it and is to be made, sources first.
         folder: the run folder, which holds the configuration.
+        make_call: what a job does, of the run folder, the round and its part (None: it gathers and reports); it pickles.
 
     Raises:
         ConfigError: the jobs are not taken; none is left.
     """
-    executor = sender(asked)
-    device = asked.runtime.device
-    taken = _with_others(asked, folder, executor)
+    executor = make_sender(evaluation)
+    taken = _taken_by_others(evaluation, folder, executor)
     own = [task for task in missing if shorten_id(task) not in taken]
-    rates = [Rates.read(asked.paths.store.parent, one, host=None) for one in ("cuda", "cpu")]
-    shared = executor.shared_out(
-        own,
-        device,
-        lambda task: _seconds(task, rates[device == "cpu" or not task.resources.device :]),
-        this.fruitless > 0,
-    )
-    cells = [part for wave in shared for part in wave.parts]
+    device = evaluation.runtime.device
+    waves = executor.shared_out(own, device, _estimate(evaluation), this.fruitless > 0)
+    _write_order(evaluation, folder, tasks, missing, waves, this)
+    numbers = iter(range(sum(len(wave.parts) for wave in waves)))
+    calls = [[make_call(str(folder), this.number, next(numbers)) for _ in wave.parts] for wave in waves]
+    others = [
+        _jobs([ref.task for part in wave.parts for task in part for ref in task.sources()], taken) for wave in waves
+    ]
+    others.append(_jobs(missing, taken))
+    report = make_call(str(folder), this.number, None)
+    submitted = executor.send(f"voice-privacy-{folder.name}", waves, calls, others, report, folder / status.JOBS_FOLDER)
+    jobs = [job for wave in submitted for job in wave]
+    status.write_sent_jobs(folder, this.number, jobs)
+    mains, parts = tuple(slurm.list_main_ids(jobs)), sum(len(wave.parts) for wave in waves)
+    log.info("%d tasks in %d jobs are sent: %s", len(own), parts, ", ".join(mains))
+    reused, shared = len(tasks) - len(missing), len(missing) - len(own)
+    return Sent(folder, mains, parts, len(own), shared, reused, executor.cancelling(jobs))
+
+
+def _write_order(
+    evaluation: Evaluation,
+    folder: Path,
+    tasks: Sequence[Task],
+    missing: Sequence[Task],
+    waves: Sequence[Wave],
+    this: Round,
+) -> None:
+    parts = [part for wave in waves for part in wave.parts]
     place = {task: number for number, task in enumerate(tasks)}
-    orders.write(
+    job_files.write_order(
         folder,
-        orders.Order(
+        job_files.Order(
             number=this.number,
-            graph=orders.plan_digest(tasks),
+            graph=job_files.plan_digest(tasks),
             config=file_digest(folder / CONFIG),
-            recipe=asked.recipe,
+            recipe=evaluation.recipe,
             cwd=str(Path.cwd()),
-            device=device,
-            parts=[[place[task] for task in part] for part in cells],
-            on_device=[wave.ask.device for wave in shared for _ in wave.parts],
-            ordered=[[shorten_id(task) for task in part] for part in cells],
+            device=evaluation.runtime.device,
+            parts=[[place[task] for task in part] for part in parts],
+            on_device=[wave.ask.device for wave in waves for _ in wave.parts],
+            ordered=[[shorten_id(task) for task in part] for part in parts],
             missing=len(missing),
             first_missing=this.first_missing or len(missing),
             fruitless=this.fruitless,
         ),
     )
-    numbers = iter(range(len(cells)))
-    calls = [[Part(str(folder), this.number, next(numbers)) for _ in wave.parts] for wave in shared]
-    others = [
-        _jobs([ref.task for part in wave.parts for task in part for ref in task.sources()], taken) for wave in shared
-    ]
-    others.append(_jobs(missing, taken))
-    name = f"voice-privacy-{folder.name}"
-    made = executor.send(name, shared, calls, others, Part(str(folder), this.number, None), folder / status.JOBS_FOLDER)
-    every = [job for one in made for job in one]
-    status.write_sent_jobs(folder, this.number, every)
-    mains = tuple(slurm.list_main_ids(every))
-    log.info("%d tasks in %d jobs are sent: %s", len(own), len(cells), ", ".join(mains))
-    return Sent(
-        folder,
-        mains,
-        len(cells),
-        len(own),
-        len(missing) - len(own),
-        len(tasks) - len(missing),
-        executor.cancelling(every),
-    )
 
 
-def is_asked(asked: Evaluation) -> bool:
-    """Whether the executor that is asked for has others do the work."""
-    return issubclass(asked.executor.component, Sender)
-
-
-def sender(asked: Evaluation) -> Sender:
+def make_sender(evaluation: Evaluation) -> Sender:
     """The executor of an evaluation whose work is sent."""
-    made = asked.executor.component(asked.executor.settings)
-    assert isinstance(made, Sender)
-    return made
+    sender = evaluation.executor.component(evaluation.executor.settings)
+    assert isinstance(sender, Sender)
+    return sender
 
 
-def require(asked: Evaluation, can_be_read_again: bool = True) -> None:
+def require(evaluation: Evaluation, can_be_read_again: bool = True) -> None:
     """That the work of this evaluation can be sent.
 
     Raises:
@@ -176,28 +150,35 @@ def require(asked: Evaluation, can_be_read_again: bool = True) -> None:
     if not can_be_read_again:
         raise ConfigError(
             "a run that is sent needs its composed configuration, which its jobs read",
-            where=f"executor={asked.executor.name}",
+            where=f"executor={evaluation.executor.name}",
             remedy="give evaluate the composed values, as pipeline.evaluate and the command line do",
         )
-    sender(asked).require()
+    make_sender(evaluation).require()
 
 
-def _seconds(task: Task, rates: Sequence[Rates]) -> float:
+def _estimate(evaluation: Evaluation) -> Callable[[Task], float]:
     """How long a task will take, as the first says that knows: any machine's measurements are better than a guess."""
+    rates = [Rates.read(evaluation.paths.store.parent, device, host=None) for device in ("cuda", "cpu")]
     by_audio, least = GUESSED
-    known = (one.seconds(task) for one in rates)
-    return next((found for found in known if found is not None), max(least, by_audio * task.resources.seconds))
+
+    def seconds(task: Task) -> float:
+        on_cpu = evaluation.runtime.device == "cpu" or not task.resources.device
+        measured = (rate.seconds(task) for rate in rates[on_cpu:])
+        guess = max(least, by_audio * task.resources.seconds)
+        return next((known for known in measured if known is not None), guess)
+
+    return seconds
 
 
-def _with_others(asked: Evaluation, folder: Path, executor: Sender) -> dict[str, str]:
+def _taken_by_others(evaluation: Evaluation, folder: Path, executor: Sender) -> dict[str, str]:
     """The tasks, by their short names, that jobs of other runs over the same store are about to do, each with its job."""
     ordered: dict[str, str] = {}
-    for run in status.going(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
+    for run in status.going(evaluation.paths.runs, evaluation.paths.store / "files" / status.ENDED):
         jobs = status.read_sent_jobs(run)
         if run.name == folder.name or not jobs:
             continue
         try:
-            order = orders.read(run, status.find_last_round(run))
+            order = job_files.read_order(run, status.find_last_round(run))
         except PipelineError:  # nothing of it can be relied on
             continue
         ordered |= {name: job for names, job in zip(order.ordered, jobs) for name in names}

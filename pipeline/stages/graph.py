@@ -1,67 +1,52 @@
-"""What planning makes: tasks, where the results will lie, and what to judge the attacks by."""
+"""What planning makes: tasks, the products that are read from what they leave, and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
 
 from pipeline.engine.task import Input, Ref, Task
-from pipeline.tables.checks import Finding
-
-FIGURES = "figures"
-"""The folder of a run folder with the tables for figures."""
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """What there is to judge an attack by.
+class Product:
+    """One thing that is read from artefacts for the reader. Each kind of product has a class of its own.
 
     Attributes:
-        identity: of the result's rows.
-        training: what trained the extractor, if the run did.
-        check: how well it tells held-out training speakers apart.
-        check_on_original: the same of this extractor and back end with original speech, for those who know original speech.
-        treatment: how much enrolment and trials were changed.
-        on_original: the EER of this attacker on original speech.
-        original_enrolment: the EER of this attacker with original speech enrolled in place of protected speech.
-        levels: the level of the evaluated speech, and that of the training set.
-        note: of the back end.
+        identity: what it is about: columns of the results schema.
+        is_essential: whether its system has no rank without it: what is lacking may be the strongest attack.
+        needs_rank: whether it is told of systems alone that have a rank.
     """
 
     identity: Mapping[str, str]
-    training: Ref | None = None
-    check: Ref | None = None
-    check_on_original: Ref | None = None
-    treatment: Ref | None = None
-    on_original: Ref | None = None
-    original_enrolment: Ref | None = None
-    levels: tuple[str, str] | None = None
-    note: str = ""
 
+    is_essential: ClassVar[bool] = False
+    needs_rank: ClassVar[bool] = False
 
-@dataclass
-class Heard:
-    """What is heard of the evaluated speech, whatever the attack.
+    @property
+    def system(self) -> str:
+        """The system that it is about; '' for none."""
+        return self.identity.get("system", "")
 
-    Attributes:
-        systems: artefacts of whole recordings, by the label of the system; their records count digital silence.
-        same: which recordings hold one sound, of each system that is run here, by its label.
-        trims: whether an extractor drops digital silence before it takes the vectors that back ends compare, by its label.
-    """
+    @property
+    def compared_with(self) -> tuple[str, ...]:
+        """Other systems that it is about."""
+        return ()
 
-    systems: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
-    same: dict[str, Ref] = field(default_factory=dict)
-    trims: dict[str, bool] = field(default_factory=dict)
+    def refs(self) -> Iterator[Ref]:
+        """All artefacts that it is read from: those in its fields."""
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            yield from (ref for ref in (value if isinstance(value, tuple) else (value,)) if isinstance(ref, Ref))
 
 
 @dataclass(frozen=True)
-class Source:
-    """A measure's artefact and what its rows are about.
+class Measurement(Product):
+    """Rows of results: a measure's artefact.
 
     Attributes:
         ref: the artefact.
-        identity: columns of the results schema.
         parameters: what the numbers depend on beside the system, for the signature.
         reads: the kind of scores that the family reads.
         model: the weights behind it.
@@ -72,7 +57,6 @@ class Source:
     """
 
     ref: Ref
-    identity: Mapping[str, str]
     parameters: Mapping[str, Any]
     reads: str
     model: Input | None = None
@@ -81,71 +65,10 @@ class Source:
     fits: tuple[Ref, ...] = ()
     apart: str = ""
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """An attack whose strength is known from held-out training speakers.
-
-    Attributes:
-        identity: columns of the results schema.
-        check: the artefact that says how strong it is there.
-    """
-
-    identity: Mapping[str, str]
-    check: Ref
+    is_essential = True
 
 
-@dataclass(frozen=True)
-class Answered:
-    """What is found of the strongest attack on a system.
-
-    Attributes:
-        identity: ``dataset``, ``system`` and ``system_level``.
-        attacks: columns of the results schema of each attack, by its number.
-        subsets: where each is tried.
-        untried: attackers with extractors that were asked for, and have no attack on the system.
-        protects: whether it is a system that protects.
-        ref: the artefact (:func:`pipeline.products.strongest.compute.strongest`).
-    """
-
-    identity: Mapping[str, str]
-    attacks: tuple[Mapping[str, str], ...]
-    subsets: Mapping[str, tuple[int, ...]]
-    untried: tuple[str, ...]
-    protects: bool
-    ref: Ref
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two systems that are compared, ``b`` minus ``a``.
-
-    Attributes:
-        a, b: their labels.
-        to_baseline: whether ``a`` is the baseline.
-        ref: the artefact (:func:`pipeline.products.strongest.compute.differences`).
-    """
-
-    a: str
-    b: str
-    to_baseline: bool
-    ref: Ref
-
-
-@dataclass(frozen=True)
-class OfSpeakers:
-    """What is found of each speaker under each attack on a system, on one subset.
-
-    Attributes:
-        system, subset: which.
-        attacks: columns of the results schema of each attack, in the order of their scores.
-        ref: the artefact (:func:`pipeline.products.speakers.compute.speakers`).
-    """
-
-    system: str
-    subset: str
-    attacks: tuple[Mapping[str, str], ...]
-    ref: Ref
+P = TypeVar("P", bound=Product)
 
 
 @dataclass
@@ -153,17 +76,7 @@ class Graph:
     """Tasks, sources first, each once; it pickles.
 
     Attributes:
-        sources: what the rows of results are read from.
-        diagnoses: what the attacks are judged by.
-        findings: what is said of the attacks before anything is computed, and of which results.
-        candidates: the attacks that were adapted to a system, between which held-out speakers choose.
-        heard: what is heard of the evaluated speech.
-        orders: how the scores of each attack order the classes, by the identity of its results.
-        answered: the strongest attack on each system.
-        compared: the systems that are compared in pairs.
-        speakers: each speaker under each attack.
-        pitches: the mean F0 of the speakers, by system.
-        means: by name, the weights of the subsets that it is a mean of.
+        products: what is read from what the tasks leave.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.run_files`).
         trained_on: by the label of a back end that is trained, how many speakers each of its training sets has, by what messages call it.
@@ -171,41 +84,22 @@ class Graph:
     """
 
     tasks: list[Task] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
-    diagnoses: list[Diagnosis] = field(default_factory=list)
-    findings: list[tuple[Mapping[str, str], Finding]] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
-    heard: Heard = field(default_factory=Heard)
-    orders: list[tuple[Mapping[str, str], Ref]] = field(default_factory=list)
-    answered: list[Answered] = field(default_factory=list)
-    compared: list[Compared] = field(default_factory=list)
-    speakers: list[OfSpeakers] = field(default_factory=list)
-    pitches: dict[str, Ref] = field(default_factory=dict)
-    means: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    products: list[Product] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     trained_on: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._known: set[str] = set()
+        self._ids: set[str] = set()
 
     def add(self, task: Task) -> Task:
         """Put a task at the end, unless it is there."""
-        if task.id not in self._known:
-            self._known.add(task.id)
+        if task.id not in self._ids:
+            self._ids.add(task.id)
             self.tasks.append(task)
         return task
 
-
-def name_in_figures(identity: Mapping[str, str], apart: str = "") -> str:
-    """What tables for figures call an extractor: they tell curves apart by it alone.
-
-    One that was trained on anonymised speech is another one, and so is one that was measured in two ways. The level is said where it
-    is not the system's own, so that systems share a panel otherwise.
-    """
-    name, trained = identity["extractor"], identity["trained_on"]
-    if trained not in ("original", "", "given"):
-        own = f" ({identity['system_level'].split(',')[0]})"
-        name = f"{name}, trained on {trained.removesuffix(own)}"
-    return f"{name}, {apart}" if apart else name
+    def select(self, kind: type[P]) -> list[P]:
+        """The products of a kind, in the order in which they were planned."""
+        return [product for product in self.products if isinstance(product, kind)]

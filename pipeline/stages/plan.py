@@ -1,246 +1,33 @@
-"""What the parts of the graph share while it is made: the plan, and one cell of the evaluation's grid."""
+"""What the parts of the graph share while it is made: the plan, and the attacks on each system."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pandas as pd
 
-from pipeline.contracts import Backend, MetricFamily
+from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine import code
-from pipeline.engine.task import Input, Ref, Task, Value
-from pipeline.names import join_few
+from pipeline.engine.task import Input, Task
 from pipeline.protocol import trials
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
+from pipeline.stages.backends.plan import Scorer
 from pipeline.stages.features.plan import Features
-from pipeline.stages.graph import Graph, Source
+from pipeline.stages.graph import Graph
 from pipeline.stages.keys import ExtractorKey, TrainingKey
-from pipeline.stages.measures import compute as measure
-from pipeline.stages.scores import compute as score
-from pipeline.stages.settings import ORACLE, Chosen, Evaluation
+from pipeline.stages.scores.measure import Context
+from pipeline.stages.scores.plan import Cell, Comparer, describe_comparer, score_trials
+from pipeline.stages.settings import Chosen, Evaluation
 from pipeline.stages.speech.plan import SpeechSet, TrainingSet
 from pipeline.stages.training.plan import LoadedExtractor, Trainings
-from pipeline.tables import run_files
 from pipeline.tables.manifest import Wanted
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """A back end with its parameters, for one extractor.
-
-    Attributes:
-        label: of the back end.
-        model: its parameters; None where it has none.
-        learnt: the training set that goes with it: that of its parameters, or of its check.
-        note: what the reader of its numbers must know.
-        check: how well it tells held-out training speakers apart.
-        variant: which of the attacks that its parameters serve; '' for the first.
-    """
-
-    label: str
-    chosen: Chosen[Backend]
-    model: Input | None = None
-    learnt: TrainingSet | None = None
-    note: str = ""
-    check: Ref | None = None
-    variant: str = ""
-
-    @property
-    def shown(self) -> str:
-        """What tables call it."""
-        return f"{self.label}, {self.variant}" if self.variant else self.label
-
-    @property
-    def centred(self) -> bool:
-        """Whether it centres vectors on the enrolment."""
-        return self.component.centres_on_enrolment(self.chosen.settings)
-
-    @property
-    def variants(self) -> list[Scorer]:
-        """The back end in each way in which its parameters are an attack of their own."""
-        ways = self.component.variants(self.chosen.settings).items()
-        return [replace(self, chosen=replace(self.chosen, settings=way), variant=name) for name, way in ways]
-
-    @property
-    def component(self) -> type[Backend]:
-        return self.chosen.component
-
-    @property
-    def gives_llrs(self) -> bool:
-        """Whether scores are natural-log likelihood ratios."""
-        return self.component.gives_llrs(self.chosen.settings)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether the run makes its parameters."""
-        return isinstance(self.model, Ref)
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        """Utterances that were left out of the speech on which the run trains it."""
-        return self.learnt.lost if self.is_trained and self.learnt is not None else ()
-
-    def with_check(self, check: Ref) -> Scorer:
-        """The same, with its check."""
-        return replace(self, check=check)
-
-    def inputs(self) -> dict[str, Input]:
-        """What score tasks read beside vectors."""
-        return {} if self.model is None else {"backend": self.model}
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """What the signature says of the back end: its settings, and where its parameters come from."""
-        parameters: dict[str, Any] = {}
-        if isinstance(self.model, Value):
-            parameters = {"weights": self.model.digest}
-        elif self.is_trained and self.learnt is not None:
-            parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
-        return {**self.chosen.numeric(), **parameters}
-
 
 Pair = tuple[LoadedExtractor, Scorer]
 """What compares recordings: an extractor and a back end."""
-
-
-@dataclass(frozen=True)
-class Comparer:
-    """What compares recordings, as tables and signatures say it.
-
-    Attributes:
-        extractor, trained_on, backend, calibration: columns of the results.
-        described: what the numbers depend on, by name, for signatures.
-        modules: whose code makes them.
-        weights: for the digest in the results.
-        gives_llrs: whether scores are natural-log likelihood ratios.
-        note: what the reader of its numbers must know.
-        check: how well it tells held-out training speakers apart.
-        judged: the speech of that check, for the signatures of what stands on it.
-        lacks: utterances that were left out of what the run trains it on.
-        judged_lacks: those that were left out of the speech of its check.
-        fits: the back ends that the run trains.
-    """
-
-    extractor: str
-    trained_on: str
-    backend: str
-    calibration: str
-    described: Mapping[str, Any]
-    modules: frozenset[str] = frozenset()
-    weights: Input | None = None
-    gives_llrs: bool = False
-    note: str = ""
-    check: Ref | None = None
-    judged: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    judged_lacks: tuple[str, ...] = ()
-    fits: tuple[Ref, ...] = ()
-
-    @classmethod
-    def of(cls, extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
-        """An extractor with a back end; without one, inputs are compared with references by the extractor's similarity."""
-        said = {"training data": extractor.training_data} if extractor.training_data else {}
-        described: dict[str, Any] = {"extractor": extractor.described, "backend": {}, **said}
-        if scorer is None:
-            similarity = extractor.component.similarity
-            known, weights = extractor.trained_on, extractor.model()
-            return cls(extractor.name, known, similarity, "none", described, weights=weights, lacks=extractor.lacks)
-        return cls(
-            extractor.name,
-            trained_on(extractor, scorer),
-            scorer.shown,
-            ORACLE,
-            {**described, "backend": scorer.described},
-            frozenset({scorer.chosen.module}),
-            extractor.model(),
-            scorer.gives_llrs,
-            scorer.note,
-            scorer.check,
-            (scorer.learnt.content, scorer.learnt.asked) if scorer.learnt is not None else (),
-            tuple(dict.fromkeys((*extractor.lacks, *scorer.lacks))),
-            scorer.learnt.lost if scorer.learnt is not None else (),
-            (scorer.model,) if isinstance(scorer.model, Ref) else (),
-        )
-
-    @classmethod
-    def fused(cls, kind: str, several: Sequence[Comparer]) -> Comparer:
-        """Several with one back end, whose scores are joined."""
-        first = several[0]
-        known = tuple(dict.fromkeys(one.trained_on for one in several))
-        names = tuple(dict.fromkeys(one.extractor for one in several))
-        return cls(
-            "+".join(names),
-            " + ".join(known),
-            f"{first.backend}, fused ({kind})",
-            ORACLE,
-            {
-                "fusion": [kind, *(list(one.judged) for one in several)],
-                "extractor": [one.described["extractor"] for one in several],
-                "backend": [kind, *(one.described["backend"] for one in several)],
-            },
-            frozenset().union({"pipeline.products.fusion.compute"}, *(one.modules for one in several)),
-            note="; ".join(dict.fromkeys(one.note for one in several if one.note)),
-            # Scores are joined as held-out training speakers say.
-            lacks=tuple(dict.fromkeys(name for one in several for name in (*one.lacks, *one.judged_lacks))),
-            fits=tuple(dict.fromkeys(ref for one in several for ref in one.fits)),
-        )
-
-
-def trained_on(extractor: LoadedExtractor, scorer: Scorer) -> str:
-    """What tables say of the speech that an extractor and its back end know."""
-    learnt = scorer.learnt
-    if extractor.is_adapted or not scorer.is_trained or learnt is None or not learnt.anonymised:
-        return extractor.trained_on
-    return f"{extractor.trained_on}; back end anonymised ({learnt.said})"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of the evaluation's grid: what is measured, on which speech, by which attacker.
-
-    Attributes:
-        protocol: digest of what is compared.
-        across_sexes: whether it is trials that were made here without the sex of any speaker.
-        enrolment: how the attacker asked for the enrolment, for signatures; what it became follows from the system.
-    """
-
-    subset: str
-    condition: str
-    system: SpeechSet
-    attacker: str
-    comparer: Comparer
-    protocol: str
-    across_sexes: bool = False
-    enrolment: str = ""
-
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        by = self.comparer
-        both = self.condition if len(self.condition) > 2 else ""
-        parts = (self.subset, self.system.system, self.attacker, both, by.extractor, by.trained_on, by.backend)
-        return " ".join(part for part in parts if part)
-
-    def identity(self, dataset: str) -> dict[str, str]:
-        """Columns of the results schema."""
-        return {
-            "dataset": dataset,
-            "subset": self.subset,
-            "condition": self.condition,
-            "system": self.system.system,
-            "system_level": self.system.level,
-            "attacker": self.attacker,
-            "extractor": self.comparer.extractor,
-            "trained_on": self.comparer.trained_on,
-            "backend": self.comparer.backend,
-            "calibration": self.comparer.calibration,
-        }
 
 
 @dataclass(frozen=True)
@@ -258,16 +45,43 @@ class Paired:
 
 
 @dataclass
-class Plan:
-    """What the parts of the graph share while it is made.
+class Copies:
+    """The evaluated speech as each system has it.
 
     Attributes:
         evaluated: the evaluation sets of each system.
         second: those of the second runs of random systems.
         enrolled: anonymised enrolment sets by (system, attacker), a speech set a draw of the random numbers.
+    """
+
+    evaluated: dict[str, SpeechSet] = field(default_factory=dict)
+    second: dict[str, SpeechSet] = field(default_factory=dict)
+    enrolled: dict[tuple[str, str], tuple[SpeechSet, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attack on one trial set, with its scores.
+
+    Attributes:
+        has_speakers: whether it is known who the speakers are.
+        trial: the attack, where it is made here and not joined of others.
+    """
+
+    cell: Cell
+    scores: Task
+    has_speakers: bool = True
+    trial: Trial | None = None
+
+
+@dataclass
+class Plan:
+    """What the parts of the graph share while it is made.
+
+    Attributes:
         scorers: back ends by (label, extractor, training set).
-        answered: the chosen metrics that are measured somewhere.
-        tried: all attacks with their scores, and whether it is known who the speakers are.
+        measured: labels of the chosen metrics that are measured somewhere.
+        attempts: all attacks that are tried.
     """
 
     evaluation: Evaluation
@@ -276,20 +90,20 @@ class Plan:
     trainings: Trainings
     extractors: list[LoadedExtractor]
     features: Features
-    evaluated: dict[str, SpeechSet] = field(default_factory=dict)
-    second: dict[str, SpeechSet] = field(default_factory=dict)
-    enrolled: dict[tuple[str, str], tuple[SpeechSet, ...]] = field(default_factory=dict)
+    copies: Copies = field(default_factory=Copies)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
-    answered: set[str] = field(default_factory=set)
-    tried: list[tuple[Cell, Task, bool]] = field(default_factory=list)
-    _paired: dict[str, Paired] = field(default_factory=dict)
-    _sides: dict[tuple[str, str], Wanted] = field(default_factory=dict)
-    _searched: dict[str, TrialSet] = field(default_factory=dict)
+    measured: set[str] = field(default_factory=set)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.paired = functools.cache(self._paired)
+        self.searched = functools.cache(self._searched)
+        self._side = functools.cache(self._wanted_side)
 
     @property
     def original(self) -> SpeechSet:
         """The evaluation sets as they are."""
-        return self.evaluated[self.evaluation.original]
+        return self.copies.evaluated[self.evaluation.original]
 
     def families(self, reads: str) -> list[tuple[str, Chosen[MetricFamily]]]:
         """The chosen metric families that read this kind of scores."""
@@ -299,7 +113,7 @@ class Plan:
     @property
     def scored(self) -> list[LoadedExtractor]:
         """The extractors whose vectors back ends compare."""
-        return [one for one in self.extractors if one.is_scored]
+        return [extractor for extractor in self.extractors if extractor.is_scored]
 
     def judges(self, extractor: LoadedExtractor, learnt: TrainingSet) -> bool:
         """Whether attacks with an extractor are tried on held-out speakers of a training set: those of attackers who train on
@@ -313,7 +127,7 @@ class Plan:
             return True
         return self.evaluation.diagnostics or bool(self.evaluation.fusion)
 
-    def pairs_of(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
+    def pairs(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         """The extractors, each with a back end, that an attacker on a system has; without an attacker all that know original
         speech.
 
@@ -323,206 +137,188 @@ class Plan:
         if attacker is None or not attacker.adapts:
             return [pair for extractor in self.plain(kind) for pair in self.with_back_ends(extractor)]
         learnt = self.trainings.anonymised.get((system, name))
-        found = []
+        pairs: list[Pair] = []
         for extractor in self.extractors:
             if kind not in extractor.component.compared_as:
                 continue
             if extractor.is_adapted:
+                # One that the run trains has learnt from this very set; one from elsewhere from this system, as far as is known.
                 own = extractor.learnt is learnt if extractor.adapted else extractor.system in ("", system)
-                found += self.with_back_ends(extractor) if own else []
+                pairs += self.with_back_ends(extractor) if own else []
             elif learnt is not None and extractor.tables is None:
-                of = [self.scorers.get((label, extractor.key, learnt.key)) for label in self.evaluation.backends]
-                found += [(extractor, scorer) for scorer in of if scorer is not None and scorer.is_trained]
-        return found
+                scorers = [self.scorers.get((label, extractor.key, learnt.key)) for label in self.evaluation.backends]
+                pairs += [(extractor, scorer) for scorer in scorers if scorer is not None and scorer.is_trained]
+        return pairs
 
     def with_back_ends(self, extractor: LoadedExtractor) -> list[Pair]:
         """An extractor with each back end, which knows the same kind of speech."""
-        made = self.trainings.known_to(extractor)
-        learnt = None if made is None or (extractor.tables is not None and extractor.is_adapted) else made.key
-        of = [self.scorers.get((label, extractor.key, learnt)) for label in self.evaluation.backends]
-        return [(extractor, scorer) for scorer in of if scorer is not None]
+        training_set = self.trainings.known_to(extractor)
+        unknown = training_set is None or (extractor.tables is not None and extractor.is_adapted)
+        key = None if unknown or training_set is None else training_set.key
+        scorers = [self.scorers.get((label, extractor.key, key)) for label in self.evaluation.backends]
+        return [(extractor, scorer) for scorer in scorers if scorer is not None]
 
     def plain(self, compared_as: str) -> list[LoadedExtractor]:
         """The extractors that know original speech only."""
-        return [one for one in self.extractors if compared_as in one.component.compared_as and not one.is_adapted]
+        able = [extractor for extractor in self.extractors if compared_as in extractor.component.compared_as]
+        return [extractor for extractor in able if not extractor.is_adapted]
 
     def adapted(self, system: str) -> list[LoadedExtractor]:
-        """The extractors that were trained on a system's anonymised speech."""
-        return [one for one in self.extractors if one.is_adapted and one.system in ("", system)]
-
-    def paired(self, subset: str) -> Paired:
-        """The utterances of a trial set that are compared in pairs."""
-        if subset not in self._paired:
-            rows = self._set(subset)
-            expected = len(rows) + sum(entry.set == subset for entry in self.data.dropped)
-            self._paired[subset] = Paired(Wanted.of(rows), expected, digest(sorted(rows["utterance"])))
-        return self._paired[subset]
+        """The extractors that were trained on a system's anonymised speech; none on original speech."""
+        if system == self.evaluation.original:
+            return []
+        return [extractor for extractor in self.extractors if extractor.is_adapted and extractor.system in ("", system)]
 
     def level(self, system: str) -> str:
         """At which level a system gives pseudo-voices, as its settings say it."""
         chosen = self.evaluation.systems[system]
         return chosen.component.level(chosen.settings)
 
-    def side(self, speech: SpeechSet, extractor: LoadedExtractor, trial_set: TrialSet, side: str) -> Input:
-        """The vectors of one side of a trial set, ``enrolment`` or ``trials``."""
-        enrolment = side == "enrolment"
-        name = trial_set.enrolment_set if enrolment else trial_set.name
-        table = trial_set.enrolment if enrolment else trial_set.trials
-
-        if (trial_set.name, side) not in self._sides:
-            rows = self._set(name)
-            rows = rows[rows["utterance"].isin(set(table["utterance"]))]
-            self._sides[trial_set.name, side] = Wanted.of(rows)
-        return self.features.vectors(speech, extractor, self._sides[trial_set.name, side])
-
-    def trial_scores(
-        self,
-        enrolled: Sequence[SpeechSet],
-        tried: SpeechSet,
-        extractor: LoadedExtractor,
-        scorer: Scorer,
-        trial_set: TrialSet,
-    ) -> Task:
-        """The scores of a trial set, once however often they are asked for; ``enrolled`` are the draws that make a model."""
-        all_candidates = trial_set is not self.data.trials.get(trial_set.name)
-        which = f"{trial_set.name} (all candidates)" if all_candidates else trial_set.name
-        sides = {
-            f"enrolment.{draw}" if draw else "enrolment": self.side(one, extractor, trial_set, "enrolment")
-            for draw, one in enumerate(enrolled)
-        }
-        drawn = " and ".join(one.label for one in enrolled)
-        return self.graph.add(
-            Task(
-                name="score",
-                label=f"score {which} {drawn} against {tried.label} {extractor.label} {scorer.shown}",
-                settings=scorer.chosen.numeric(),
-                inputs={
-                    **sides,
-                    "trial": self.side(tried, extractor, trial_set, "trials"),
-                    "trials": Value(trial_set.digest, trial_set),
-                    **scorer.inputs(),
-                },
-                function=functools.partial(score.trials, scorer.component, scorer.chosen.settings),
-                code=(scorer.chosen.module,),
-                libraries=("numpy",),
-            )
-        )
-
-    def searched(self, trial_set: TrialSet) -> TrialSet:
-        """The list of a trial set with the trials that it lacks where a speaker is looked for among all candidates."""
-        if trial_set.name not in self._searched:
-            enrolled, tried = self._set(trial_set.enrolment_set), self._set(trial_set.name)
-            owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
-            made = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
-            sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
-            self._searched[trial_set.name] = trials.complete_trials(
-                trial_set,
-                {model: owner[utterance] for model, utterance in made},
-                dict(zip(tried["utterance"], tried["speaker"])),
-                sexes,
-            )
-        return self._searched[trial_set.name]
-
-    def pair_scores(
-        self, rows: SpeechSet, columns: SpeechSet, extractor: LoadedExtractor, scorer: Scorer, subset: str
-    ) -> Task:
-        """The scores of all utterances of a set in one speech against all in another, once for all that ask."""
-        sides = {"rows": rows, "columns": columns}
-        vectors = {name: self._whole_set(speech, extractor, subset) for name, speech in sides.items()}
-        return self.graph.add(
-            Task(
-                name="score",
-                label=f"score all pairs of {subset} {rows.label} against {columns.label} {extractor.label} {scorer.label}",
-                settings=scorer.chosen.numeric(),
-                inputs={**vectors, **scorer.inputs()},
-                function=functools.partial(score.pairs, scorer.component, scorer.chosen.settings),
-                code=(scorer.chosen.module,),
-                libraries=("numpy",),
-            )
-        )
-
-    def _whole_set(self, speech: SpeechSet, extractor: LoadedExtractor, subset: str) -> Input:
-        return self.features.vectors(speech, extractor, self.paired(subset).wanted)
-
-    def _set(self, name: str) -> pd.DataFrame:
+    def rows(self, name: str) -> pd.DataFrame:
+        """The rows of the manifest of one set."""
         return self.data.manifest[self.data.manifest["set"] == name]
 
-    def rank_scores(self, speech: SpeechSet, extractor: LoadedExtractor, reference: Input, inputs: Input) -> Task:
-        """The similarity of inputs to one reference a speaker."""
-        component = extractor.component
-        return self.graph.add(
-            Task(
-                name="score",
-                label=f"score ranks of {speech.label} {extractor.label}",
-                settings={"similarity": component.similarity, "evidence_optional": component.evidence_optional},
-                inputs={"reference": reference, "input": inputs},
-                function=functools.partial(score.ranks, component),
-                code=(extractor.chosen.module,),
-                libraries=("numpy",),
-            )
-        )
+    def side(self, speech: SpeechSet, extractor: LoadedExtractor, trial_set: TrialSet, side: str) -> Input:
+        """The vectors of one side of a trial set, ``enrolment`` or ``trials``."""
+        return self.features.vectors(speech, extractor, self._side(trial_set.name, side))
 
-    def measure(
-        self,
-        cell: Cell,
-        name: str,
-        family: Chosen[MetricFamily],
-        context: measure.Context,
-        inputs: Mapping[str, Input],
-    ) -> None:
-        """One metric family of one cell."""
-        task = self.graph.add(
-            Task(
-                name="measure",
-                label=f"measure {name} {cell.label}",
-                settings={**family.numeric(), **context.plain},
-                inputs=inputs,
-                function=functools.partial(measure.run, family.component, family.settings, context),
-                code=(family.module,),
-                libraries=("numpy", "scipy", *family.component.libraries),
-            )
-        )
-        self.answered.add(name)
-        makers = {
-            "pipeline.stages.features.compute",
-            "pipeline.stages.scores.compute",
-            "pipeline.stages.measures.compute",
-            family.module,
-        }
-        makers |= cell.comparer.modules
-        parameters = {
-            **cell.comparer.described,
-            "calibration": cell.comparer.calibration,
-            "settings": family.numeric(),
-            "protocol": cell.protocol,
-            "code": code.collect_versions(makers),
-        }
-        if cell.across_sexes:
-            parameters["sexes"] = "unknown"
-        if cell.enrolment:
-            parameters["enrolment"] = cell.enrolment
-        identity, reads = cell.identity(self.data.name), family.component.reads
-        by, notes = cell.comparer, [cell.comparer.note, run_files.SEXES_UNKNOWN if cell.across_sexes else ""]
-        tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
-        thinned = tried.thinned if tried is not None else ()
-        if thinned:
-            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {join_few(thinned)}")
-        if by.lacks:
-            notes.append(
-                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {join_few(by.lacks)}"
-            )
-        partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
-        told = apart(name, family, self.evaluation.metrics)
-        self.graph.sources.append(
-            Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits, told)
+    def _wanted_side(self, name: str, side: str) -> Wanted:
+        trial_set = self.data.trials[name]
+        rows = self.rows(trial_set.enrolment_set if side == "enrolment" else name)
+        table = trial_set.enrolment if side == "enrolment" else trial_set.trials
+        return Wanted.of(rows[rows["utterance"].isin(set(table["utterance"]))])
+
+    def _paired(self, subset: str) -> Paired:
+        """The utterances of a trial set that are compared in pairs."""
+        rows = self.rows(subset)
+        expected = len(rows) + sum(entry.set == subset for entry in self.data.dropped)
+        return Paired(Wanted.of(rows), expected, digest(sorted(rows["utterance"])))
+
+    def _searched(self, trial_set: TrialSet) -> TrialSet:
+        """The list of a trial set with the trials that it lacks where a speaker is looked for among all candidates."""
+        enrolled, tried = self.rows(trial_set.enrolment_set), self.rows(trial_set.name)
+        owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
+        models = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
+        sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
+        return trials.complete_trials(
+            trial_set,
+            {model: owner[utterance] for model, utterance in models},
+            dict(zip(tried["utterance"], tried["speaker"])),
+            sexes,
         )
 
 
-def apart(label: str, family: Chosen[MetricFamily], chosen: Mapping[str, Chosen[MetricFamily]]) -> str:
-    """What rows of a family under a label add to their variant: by which definition they are, where it is not the usual one, and the
-    label, unless it is the family's name or the definition says it already."""
-    alike = [one for one in chosen.values() if one.name == family.name]
-    words = family.component.definition(family.settings)
-    same = [one for one in alike if one.component.definition(one.settings) == words]
-    needless = len(alike) == 1 or label == family.name or (label in words and len(same) == 1)
-    return ", ".join([*words, *([] if needless else [label])])
+# ------------------------------------------------------------------------------------------------------------- attacks
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Who attacks which system, with what enrolled against what; ``attacker`` is None for unprotected speech.
+
+    Attributes:
+        enrolled: the draws of the enrolment, of which all utterances make a model.
+    """
+
+    system: SpeechSet
+    name: str
+    attacker: AttackerSettings | None
+    enrolled: tuple[SpeechSet, ...]
+    tried: SpeechSet
+
+    @property
+    def condition(self) -> str:
+        own = self.attacker.condition if self.attacker else "OO"
+        return own if len({speech.system for speech in self.enrolled}) == 1 else f"O{own}"
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the attacker anonymised the enrolment otherwise than the system does."""
+        return any(speech.key.part == "enrolment" for speech in self.enrolled)
+
+    def pairs(self, plan: Plan) -> list[Pair]:
+        """The extractors that the attacker has, each with a back end in each of its ways."""
+        pairs = plan.pairs(self.attacker, self.system.system, self.name, "trials")
+        return [(extractor, variant) for extractor, scorer in pairs for variant in scorer.variants]
+
+    def enrolments(self, plan: Plan, extractor: LoadedExtractor) -> Iterator[Attack]:
+        """The attack with each enrolment that the attacker can have: anonymised under several draws; or, where several are asked for
+        and there is one, under that one, and together with the original enrolment."""
+        attacker = self.attacker
+        if attacker is None or attacker.enrolment == "original":
+            yield self
+            return
+        drawn = plan.copies.enrolled[self.system.system, self.name] if extractor.tables is None else (self.system,)
+        yield replace(self, enrolled=drawn)
+        if attacker.enrolment_draws > 1 and len(drawn) == 1 and extractor.reads(plan.original):
+            yield replace(self, enrolled=(plan.original, *drawn))
+
+    def cell(self, trial_set: TrialSet, comparer: Comparer) -> Cell:
+        """What its rows on a trial set are about."""
+        return Cell(
+            trial_set.name,
+            self.condition,
+            self.system,
+            self.name,
+            comparer,
+            trial_set.digest,
+            across_sexes=trial_set.across_sexes,
+            enrolment=self.attacker.enrolment_request if self.attacker else "",
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attack on one trial set, with one extractor and one back end."""
+
+    attack: Attack
+    trial_set: TrialSet
+    extractor: LoadedExtractor
+    scorer: Scorer
+
+    @functools.cached_property
+    def cell(self) -> Cell:
+        return self.attack.cell(self.trial_set, describe_comparer(self.extractor, self.scorer))
+
+    def scores(self, plan: Plan, trial_set: TrialSet | None = None, run: SpeechSet | None = None) -> Task:
+        """The scores of the attack, on another trial set or on another run of the system where one is given."""
+        attack = self.attack
+        enrolled, tried = attack.enrolled, attack.tried
+        if run is not None:
+            enrolled = tuple(run if speech is attack.system else speech for speech in enrolled)
+            tried = run if tried is attack.system else tried
+        return score_trials(plan, enrolled, tried, self.extractor, self.scorer, trial_set or self.trial_set)
+
+    @property
+    def adapted_to(self) -> TrainingSet | None:
+        """The speech of the system that its extractor or its back end knows."""
+        if self.extractor.adapted:
+            return self.extractor.learnt
+        learnt = self.scorer.learnt
+        return learnt if self.scorer.is_trained and learnt is not None and learnt.anonymised else None
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether its attacker adapts to the system, and held-out training speakers say how strong it is."""
+        attacker = self.attack.attacker
+        return attacker is not None and attacker.adapts and self.scorer.check is not None
+
+    def context(self) -> Context:
+        return Context(self.trial_set.expected, self.scorer.gives_llrs)
+
+
+def list_attacks(plan: Plan, systems: Sequence[str]) -> Iterator[Attack]:
+    """All attacks on some anonymised systems, each with the system's own enrolment."""
+    for system in systems:
+        if system == plan.evaluation.original:
+            continue
+        sides = {"original": plan.original, "anonymised": plan.copies.evaluated[system]}
+        for name, attacker in plan.evaluation.attackers.items():
+            yield Attack(sides["anonymised"], name, attacker, (sides[attacker.enrolment],), sides[attacker.trial])
+
+
+def list_trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
+    """An attack on each trial set, with all that the attacker has."""
+    for trial_set in plan.data.trials.values():
+        for extractor, scorer in attack.pairs(plan):
+            for enrolment in attack.enrolments(plan, extractor):
+                yield Trial(enrolment, trial_set, extractor, scorer)

@@ -9,24 +9,30 @@ from pipeline.registry import Kind, component, ours
 
 def strong_extractors() -> str:
     """Extractors that a claim of privacy may stand on."""
-    return _able("extractors", lambda found, settings: found.is_strong(settings))
+    return _able("extractors", lambda extractor, settings: extractor.is_strong(settings))
 
 
 def trained_back_ends() -> str:
     """Back ends that the run trains."""
-    return _able("backends", lambda found, settings: found.is_fitted(settings))
+    return _able("backends", lambda backend, settings: backend.is_fitted(settings))
 
 
 def centring_back_ends() -> str:
     """Back ends that can be centred on the enrolment."""
-    return _able("backends", lambda found, given: any(map(found.centres_on_enrolment, found.variants(given).values())))
+
+    def centres(backend: Any, settings: Any) -> bool:
+        return any(map(backend.centres_on_enrolment, backend.variants(settings).values()))
+
+    return _able("backends", centres)
+
+
+def families_with(metric: str) -> str:
+    """The metric families of ours that give a metric, as one chooses them."""
+    names = [name for name in ours("families") if metric in component("families", name).metrics]
+    return " or ".join(f"metric={name}" for name in names)
 
 
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
-    found = []
-    for name in sorted(ours(kind)):
-        one: Any = component(kind, name)
-        if able(one, one.Settings.model_construct(name=name)):
-            found.append(name)
-    return ", ".join(found)
+    components: dict[str, Any] = {name: component(kind, name) for name in sorted(ours(kind))}
+    return ", ".join(name for name, each in components.items() if able(each, each.Settings.model_construct(name=name)))

@@ -327,7 +327,7 @@ def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(compute, "ALONE", 9000)
     shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
     for device, work in shards.items():
-        compute.run(Anonymiser, chosen, None, device, 2, work)
+        compute.anonymise(Anonymiser, chosen, None, device, 2, work)
     # samples: 8000, 3200, 160 | 14400, more than fits | 4800
     assert chunks == [3, 1, 1]
     cpu, gpu = (pd.read_parquet(work.out / "manifest.parquet") for work in shards.values())
@@ -372,7 +372,7 @@ def test_other_peoples_anonymisers_need_not_know_of_devices(
     made: type[contracts.Anonymiser], device: str, factor: int, tmp_path: Path
 ):
     work = Shard(shard(tmp_path), tmp_path / "out")
-    compute.run(made, Theirs(), None, device, 2, work)
+    compute.anonymise(made, Theirs(), None, device, 2, work)
     for row, path in zip(work.rows.itertuples(), pd.read_parquet(work.out / "manifest.parquet")["path"], strict=True):
         np.testing.assert_array_equal(soundfile.read(work.out / path)[0], factor * soundfile.read(row.path)[0])
 
@@ -382,12 +382,12 @@ import resource, sys
 from pathlib import Path
 import pandas as pd
 from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
-from pipeline.stages import anonymise
+from pipeline.stages.speech.compute import anonymise
 from tests.anonymisers.test_mcadams import Shard
 folder, samples = Path(sys.argv[1]), int(sys.argv[2])
 row = {"set": "a", "utterance": "u", "speaker": "s", "position": 0, "path": str(folder / "long.wav")}
 rows = pd.DataFrame([row | {"samples": samples, "sample_rate": 16000}] * 2).assign(utterance=["u", "v"])
-anonymise.run(Anonymiser, McAdamsSettings(mode="vpc2020"), None, "cpu", 2, Shard(rows, folder / "out"))
+anonymise(Anonymiser, McAdamsSettings(mode="vpc2020"), None, "cpu", 2, Shard(rows, folder / "out"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 

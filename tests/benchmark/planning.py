@@ -20,7 +20,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.rates import Rates
 from pipeline.engine.store import Store
 from pipeline.evaluation.assemble import assemble_graph
-from pipeline.evaluation.planned import planned
+from pipeline.evaluation.planned import describe_plan
 from pipeline.host import collect_seldom
 from pipeline.protocol import trials
 from pipeline.seeds import digest
@@ -124,7 +124,9 @@ def many() -> tuple[int, float]:
         begin = time.process_time()
         with collect_seldom():
             graph = assemble_graph(evaluation, data, Machine("cpu", 1))
-            found = planned(graph.tasks, Outcome(Store(evaluation.paths.store)), Rates.read(Path(empty), "cpu"), 1)
+            found = describe_plan(
+                graph.tasks, Outcome(Store(evaluation.paths.store)), Rates.read(Path(empty), "cpu"), 1
+            )
         return len(found.tasks), time.process_time() - begin
 
 

@@ -74,7 +74,7 @@ def _extraction(folder: Path) -> list[Task]:
         Task(
             "extract",
             f"extract {number + 1}/{PARTS}",
-            functools.partial(compute.run, specs, Whole(), "cpu", 1),
+            functools.partial(compute.extract_features, specs, Whole(), "cpu", 1),
             inputs={"audio": Value(digest(list(part["sha256"])), part)},
             outputs={name: Output({"name": name}) for name in specs},
             resources=Resources(float((part["samples"] / part["sample_rate"]).sum())),

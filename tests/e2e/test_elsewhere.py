@@ -68,7 +68,7 @@ def states(*runs: Path) -> list[str]:
 
 def ordered(run: Path, job: Job) -> list[str]:
     """The short names of the tasks of a job."""
-    order = job_files.read(run, job.part.number)
+    order = job_files.read_order(run, job.part.number)
     return [] if job.part.part is None else order.ordered[job.part.part]
 
 

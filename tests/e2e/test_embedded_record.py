@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from pipeline import cli
-from pipeline.evaluation import application
+from pipeline.evaluation import conclude
 from pipeline.evaluation.run_folder import RunFolder
-from pipeline.tables import run_files, status
+from pipeline.tables import status
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments
 from tests.sampled import mostly_slow
@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_on_the_way_is_never_done(place: str, home: Path, m
         raise Killed
 
     where: dict[str, tuple[Any, str]] = {
-        "before the report": (application.render, "render"),
+        "before the report": (conclude.render, "render"),
         "before the seal": (run_files, "seal_run"),
         "before the record": (RunFolder, "end"),
     }

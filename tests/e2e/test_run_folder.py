@@ -297,7 +297,7 @@ def test_an_error_of_the_system_that_nobody_explained_is_no_bug(
     def refuses(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), "/a b/c")
 
-    monkeypatch.setattr("pipeline.evaluation.application.assemble_graph", refuses)
+    monkeypatch.setattr("pipeline.evaluation.run.assemble_graph", refuses)
     asked = arguments(tmp_path)
     for verb in ([], ["plan"]):
         status, _, err = command(*verb, *asked)

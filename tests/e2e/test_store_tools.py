@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import cli
-from pipeline.evaluation import application
+from pipeline.evaluation import run_folder
 from pipeline.tables import results
 from tests.e2e.test_run_folder import arguments
 
@@ -105,15 +105,15 @@ def test_a_run_beside_which_its_artefacts_are_removed_ends_well(
     (tmp_path / "exp" / "runs" / "empty" / "used").mkdir(parents=True)
     (tmp_path / "exp" / "runs" / "empty" / "used" / "1.txt").write_text("# nothing\n")
     begun: list[str] = []
-    real = application._Recording.begin
+    real = run_folder.Recording.begin
 
-    def begin(self: application._Recording, task: object, where: str = "") -> None:
+    def begin(self: run_folder.Recording, task: object, where: str = "") -> None:
         begun.append(where)
         if len(begun) == 3:
             assert cli.run(["store", "--root", "exp", "gc", "--keep", "empty", "--younger", "0", "--yes"]) == 0
         real(self, task, where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(application._Recording, "begin", begin)
+    monkeypatch.setattr(run_folder.Recording, "begin", begin)
     status, out, err = command(*asked)
     assert status == 0 and "removed " in out and "still goes on" in out, err
     report = Path(out.splitlines()[-1])
@@ -127,13 +127,13 @@ def test_a_run_that_was_interrupted_says_what_it_used(
     first = only(tmp_path / "exp")
     begun: list[str] = []
 
-    def begin(self: application._Recording, task: object, where: str = "") -> None:
+    def begin(self: run_folder.Recording, task: object, where: str = "") -> None:
         begun.append(where)
         if len(begun) == 4:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(application._Recording, "begin", begin)
+        patch.setattr(run_folder.Recording, "begin", begin)
         assert command(*asked)[0] == 130
     (run,) = set((tmp_path / "exp" / "runs").iterdir()) - {first}
     (said,) = (run / "used").iterdir()

@@ -12,7 +12,7 @@ from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.families import vsm
 from pipeline.report.scorecard import card, consistency, output, settings, views
-from pipeline.stages.plan import apart
+from pipeline.stages.scores.plan import tell_apart
 from pipeline.stages.settings import Chosen
 from pipeline.tables import published, results
 from tests.report.test_scorecard import RUN, eer, line, made
@@ -180,7 +180,7 @@ def test_rows_of_similarity_matrices_name_their_definition(
     families = {
         label: Chosen("vsm", vsm.MetricFamily, vsm.VsmSettings.model_validate(given)) for label, given in chosen.items()
     }
-    assert [apart(label, one, families) for label, one in families.items()] == variants
+    assert [tell_apart(label, one, families) for label, one in families.items()] == variants
 
 
 def test_a_definition_is_held_against_the_print_that_has_it() -> None:

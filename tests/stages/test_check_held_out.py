@@ -47,7 +47,7 @@ def checked(
     folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any = wccn.Backend, settings: Any = WCCN
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     inputs = {"vectors" if not draw else f"vectors.{draw}": Value(f"{draw}", one) for draw, one in enumerate(several)}
-    function = functools.partial(check_held_out.run, backend, settings, True)
+    function = functools.partial(check_held_out.check_held_out, backend, settings, True)
     task = Task("check", "check", function, inputs={**inputs, "sexes": Value("sexes", dict(sexes))})
     made: Artefact = execute([task], Store(folder)).artefact(task.ref())
     return pd.read_parquet(made.path(check_held_out.PAIRS)), records.read(made.folder)
@@ -155,7 +155,7 @@ def test_fit_learns_from_all_draws(tmp_path: Path) -> None:
     several = [drawn(ids, 1), drawn(ids, 2, ("s03-0#1",)), drawn(ids, 3)]
     inputs = {"vectors": several[0], "vectors.1": several[1], "vectors.2": several[2]}
     task = Task(
-        "fit", "fit", functools.partial(fit.run, wccn.Backend, WCCN, False),
+        "fit", "fit", functools.partial(fit.fit_backend, wccn.Backend, WCCN, False),
         inputs={name: Value(name, value) for name, value in inputs.items()},
     )  # fmt: skip
     made = execute([task], Store(tmp_path / "store")).artefact(task.ref())
@@ -209,7 +209,7 @@ class Told(cosine.Backend):
 
 def fitted(folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any, settings: Any) -> Artefact:
     inputs = {"vectors" if not draw else f"vectors.{draw}": Value(f"{draw}", one) for draw, one in enumerate(several)}
-    function = functools.partial(fit.run, backend, settings, True)
+    function = functools.partial(fit.fit_backend, backend, settings, True)
     task = Task("fit", "fit", function, inputs={**inputs, "sexes": Value("sexes", dict(sexes))})
     return execute([task], Store(folder)).artefact(task.ref())
 

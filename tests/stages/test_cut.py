@@ -35,7 +35,9 @@ def recordings(folder: Path) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
 
 def test_pieces_joined_are_the_recording_bit_for_bit(tmp_path: Path) -> None:
     rows, waves = recordings(tmp_path)
-    task = Task("cut", "cut", functools.partial(cut.run, Pieces(3.0), 2), inputs={"audio": Value("rows", rows)})
+    task = Task(
+        "cut", "cut", functools.partial(cut.cut_recordings, Pieces(3.0), 2), inputs={"audio": Value("rows", rows)}
+    )
     made = manifest.read(execute([task], Store(tmp_path / "store")).artefact(task.ref()).folder)
     joined: dict[str, list[np.ndarray]] = {}
     for path, name in zip(made["path"], made["utterance"]):
@@ -46,14 +48,18 @@ def test_pieces_joined_are_the_recording_bit_for_bit(tmp_path: Path) -> None:
     assert made["position"].nunique() == 6
     assert made["sha256"].nunique() == 6
     changed = rows.assign(sha256=["0" * 64, *rows["sha256"][1:]])
-    task = Task("cut", "cut", functools.partial(cut.run, Pieces(3.0), 2), inputs={"audio": Value("other", changed)})
+    task = Task(
+        "cut", "cut", functools.partial(cut.cut_recordings, Pieces(3.0), 2), inputs={"audio": Value("other", changed)}
+    )
     with pytest.raises(audio.Changed):
         execute([task], Store(tmp_path / "store"))
 
 
 def test_planning_knows_the_names_and_lengths_of_pieces_before_they_are_cut(tmp_path: Path) -> None:
     rows, _ = recordings(tmp_path)
-    task = Task("cut", "cut", functools.partial(cut.run, Pieces(3.0), 1), inputs={"audio": Value("rows", rows)})
+    task = Task(
+        "cut", "cut", functools.partial(cut.cut_recordings, Pieces(3.0), 1), inputs={"audio": Value("rows", rows)}
+    )
     made = manifest.read(execute([task], Store(tmp_path / "store")).artefact(task.ref()).folder)
     known = cut_rows(rows, Pieces(3.0))
     same = ["set", "utterance", "speaker", "sex", "role", "sample_rate", "samples", "position"]

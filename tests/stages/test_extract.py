@@ -98,7 +98,7 @@ def made(
         settings=cut.numeric(),
         inputs={"audio": selections.rows(rows)},
         outputs={label: Output(settings={"label": label}) for label in specs},
-        function=functools.partial(compute.run, specs, cut, "cpu", threads),
+        function=functools.partial(compute.extract_features, specs, cut, "cpu", threads),
     )
     outcome = execute([task], Store(store))
     return {label: outcome.artefact(task.ref(label)) for label in specs}

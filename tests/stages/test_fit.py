@@ -24,7 +24,7 @@ def fitted(vectors: np.ndarray, weights: np.ndarray, folder: Path) -> Artefact:
     speakers = tuple(f"s{row // 4}" for row in range(len(vectors)))
     reasons = tuple("" if weight else "silent" for weight in weights)
     value = Vectors(tuple(str(row) for row in range(len(vectors))), speakers, vectors, weights, reasons)
-    function = functools.partial(compute.run, plda.Backend, SETTINGS, True)
+    function = functools.partial(compute.fit_backend, plda.Backend, SETTINGS, True)
     task = Task("fit", "fit plda for x", function, inputs={"vectors": Value("content", value)})
     return execute([task], Store(folder)).artefact(task.ref())
 

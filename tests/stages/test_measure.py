@@ -30,8 +30,8 @@ from pipeline.contracts import (
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Task, Work
 from pipeline.metrics import MetricError
-from pipeline.stages.measures import compute
-from pipeline.stages.measures.compute import Context
+from pipeline.stages.scores import measure
+from pipeline.stages.scores.measure import Context
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 from tests.running import execute
@@ -72,7 +72,7 @@ def measured(
 ) -> tuple[Any, Artefact]:
     """What a family of this kind is given of these score tasks, and the artefact of the measure."""
     chosen = of or family(kind)
-    function = functools.partial(compute.run, chosen, _Settings(), context)
+    function = functools.partial(measure.measure, chosen, _Settings(), context)
     task = Task("measure", "measure", function, inputs={name: made.ref() for name, made in inputs.items()})
     outcome = execute([*inputs.values(), task], Store(store))
     return chosen.seen[-1] if chosen.seen else None, outcome.artefact(task.ref())
@@ -225,7 +225,7 @@ def test_pairs_of_protected_speech_alone_are_measured_as_such(tmp_path: Path) ->
     assert (data.speakers.tolist(), data.n_expected) == (list("DBCA"), 5)
     assert made.record["notes"]["partial"] is True and "e" in made.record["notes"]["lacking"]
     _, made = measured("pairs", Context(0, protected=True), tmp_path / "none", Adapted, pp=pp)
-    (row,) = pd.read_parquet(made.path(compute.ROWS)).to_dict("records")
+    (row,) = pd.read_parquet(made.path(measure.ROWS)).to_dict("records")
     assert (row["metric"], row["reason"]) == ("total", "kept cannot be computed: nobody")
 
 
@@ -287,7 +287,7 @@ def test_ranks_know_the_column_of_the_true_speaker_and_count_inputs_without_evid
 def test_rows_have_the_unit_and_direction_of_the_family_and_figures_are_tables(tmp_path: Path) -> None:
     _, made = measured("trials", Context(3), tmp_path, scores=trial_scores("one", TRIED))
     assert {path.name for path in made.folder.iterdir()} == {"rows.parquet", "figure.parquet", "record.json"}
-    (row,) = pd.read_parquet(made.path(compute.ROWS)).to_dict("records")
+    (row,) = pd.read_parquet(made.path(measure.ROWS)).to_dict("records")
     assert (row["metric"], row["value"], row["unit"], row["direction"]) == (
         "total",
         3.5,
@@ -309,10 +309,10 @@ def test_a_metric_that_is_not_defined_on_the_data_has_no_value_and_the_reason(tm
             raise MetricError("no target scores")
 
     _, made = measured("trials", Context(3), tmp_path, Refusing, scores=trial_scores("one", TRIED))
-    (row,) = pd.read_parquet(made.path(compute.ROWS)).to_dict("records")
+    (row,) = pd.read_parquet(made.path(measure.ROWS)).to_dict("records")
     assert row["metric"] == "total" and np.isnan(row["value"])
     assert row["reason"] == made.record["notes"]["undefined"] == "kept cannot be computed: no target scores"
 
 
 def test_every_kind_that_a_family_may_read_has_its_reader() -> None:
-    assert set(compute.READERS) == set(contracts.Reads.__args__)  # type: ignore[attr-defined]
+    assert set(measure.READERS) == set(contracts.Reads.__args__)  # type: ignore[attr-defined]

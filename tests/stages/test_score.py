@@ -19,8 +19,8 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Ref, Task, Value, Work
 from pipeline.families import srd
 from pipeline.protocol import trials
-from pipeline.stages.measures import compute as measure
 from pipeline.stages.scores import compute as score
+from pipeline.stages.scores import measure
 from pipeline.tables import scores, vectors
 from tests.running import execute
 
@@ -72,7 +72,7 @@ LIST = trials.make_trial_set(
 
 
 def tried(enrolment: Vectors, trial: Vectors, store: Path) -> tuple[pd.DataFrame, Artefact]:
-    function = functools.partial(score.trials, cosine.Backend, COSINE)
+    function = functools.partial(score.score_trials, cosine.Backend, COSINE)
     listed = Value(LIST.digest, LIST)
     found = made(function, store, enrolment=given(enrolment), trial=given(trial), trials=listed)
     return pd.read_parquet(found.path(scores.TRIALS)), found
@@ -110,7 +110,7 @@ def test_a_model_stands_on_what_is_left_of_it_and_trials_without_a_side_are_name
 def test_a_model_has_the_utterances_of_all_draws_of_the_enrolment(tmp_path: Path) -> None:
     """One utterance is lost in one draw: the model stands on the others, and is said to be thinner."""
     first, second, trial = drawn(1, ENROLLED), drawn(3, ENROLLED, ["a-1"]), drawn(2, TRIED)
-    function = functools.partial(score.trials, cosine.Backend, COSINE)
+    function = functools.partial(score.score_trials, cosine.Backend, COSINE)
     listed = Value(LIST.digest, LIST)
     inputs = {"enrolment": given(first), "enrolment.1": given(second), "trial": given(trial), "trials": listed}
     found = made(function, tmp_path, **inputs)
@@ -137,7 +137,7 @@ COLUMNS = ("c-1", "a-0", "d-0", "b-0")
 
 
 def paired(rows: Vectors, columns: Vectors, store: Path, settings: cosine.CosineSettings = COSINE) -> Artefact:
-    function = functools.partial(score.pairs, cosine.Backend, settings)
+    function = functools.partial(score.score_pairs, cosine.Backend, settings)
     return made(function, store, rows=given(rows), columns=given(columns))
 
 
@@ -208,7 +208,7 @@ def test_pairs_take_the_parameters_of_the_back_end(parameters: str, factor: floa
         "task": {"backend": Task("fit", "fit", _factor).ref()},
     }[parameters]
     rows, columns = drawn(1, ROWS), drawn(2, COLUMNS)
-    function = functools.partial(score.pairs, _Scaled, _Settings())
+    function = functools.partial(score.score_pairs, _Scaled, _Settings())
     matrix = scores.read(made(function, tmp_path / "s", rows=given(rows), columns=given(columns), **model).folder)
     expected = [
         [math.fsum(a * b for a, b in zip(x, y)) for y in columns.vectors.tolist()] for x in rows.vectors.tolist()
@@ -245,7 +245,7 @@ INPUTS = ("c#0", "a#0", "b#0", "a#1")
 
 
 def ranked(extractor: type[contracts.Extractor], reference: Vectors, inputs: Vectors, store: Path) -> Artefact:
-    function = functools.partial(score.ranks, extractor)
+    function = functools.partial(score.score_ranks, extractor)
     return made(function, store, reference=given(reference), input=given(inputs))
 
 
@@ -368,7 +368,7 @@ def test_scores_of_single_utterances_are_joined_by_model(
         training = drawn(3, [f"s{number}-0" for number in range(12)])
         cosine.Backend.fit(settings, training.vectors, training.speakers, folder, within_session=False)
         inputs["backend"] = Value("fit", folder)
-    function = functools.partial(score.trials, cosine.Backend, settings)
+    function = functools.partial(score.score_trials, cosine.Backend, settings)
     made_of = made(function, tmp_path / "store", trials=Value(LIST.digest, LIST), **inputs)
     table = pd.read_parquet(made_of.path(scores.TRIALS))
     backend = cosine.Backend(settings, folder)
@@ -399,8 +399,8 @@ def test_without_references_or_inputs_there_is_no_value_and_the_reason(
     """Only ``known`` and ``heard`` can be used: what is missing is named, and no number is made up."""
     gone = [*(name for name in KNOWN if name not in known), *(name for name in INPUTS if name not in heard)]
     given_ = {"reference": given(drawn(3, KNOWN, gone)), "input": given(segments(4, lost=gone))}
-    ranks = Task("score", "ranks", functools.partial(score.ranks, extractor), inputs=given_)
-    function = functools.partial(measure.run, srd.MetricFamily, srd.SrdSettings(), measure.Context(len(INPUTS)))
+    ranks = Task("score", "ranks", functools.partial(score.score_ranks, extractor), inputs=given_)
+    function = functools.partial(measure.measure, srd.MetricFamily, srd.SrdSettings(), measure.Context(len(INPUTS)))
     task = Task("measure", "measure", function, inputs={"scores": ranks.ref()})
     done = execute([ranks, task], Store(tmp_path))
     matrix = scores.read(done.artefact(ranks.ref()).folder)

@@ -1,10 +1,10 @@
-"""Diagnose: was each attack strong enough? Sentences beside the results (:mod:`pipeline.products.checks.words`)."""
+"""Was each attack strong enough? From what the checks left to sentences (:mod:`pipeline.products.checks.words`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -13,170 +13,250 @@ from pipeline.datasets.resemblance import IdenticalAudio
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
-from pipeline.products.checks import choices as strongest
-from pipeline.products.checks import words as diagnostics
+from pipeline.products import Collection, find_eer_definition, name_attack
+from pipeline.products.checks import words
 from pipeline.products.checks.words import Rate
-from pipeline.stages.graph import Diagnosis, Heard
+from pipeline.report import verdict
+from pipeline.stages.graph import Graph, Product
 from pipeline.tables import records, results
+from pipeline.tables.answers import ATTACK
 from pipeline.tables.checks import IDENTITY, TABLE, Finding, frame
 
-GRID = ["dataset", "subset", "system", "extractor", "backend"]
-WHOSE = ("dataset", "subset", "system")
+GRID = ("dataset", "subset", "system", "extractor", "backend")
+SUBSET = ("dataset", "subset", "system")
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows of the results."""
 
-Known = tuple[Mapping[str, str], Finding]
+About = tuple[Mapping[str, str], Finding]
 """A finding and the results that it is about."""
 
 
-def run(
-    diagnoses: Sequence[Diagnosis],
-    heard: Heard,
-    rows: pd.DataFrame,
-    outcome: Outcome,
-    folder: Path,
-    known: Sequence[Known] = (),
-    orders: Sequence[tuple[Mapping[str, str], Ref]] = (),
-    board: pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Write ``diagnostics.parquet`` into a run folder.
+@dataclass(frozen=True)
+class AttackCheck(Product):
+    """What there is to judge an attack by.
+
+    Attributes:
+        training: what trained the extractor, if the run did.
+        check: how well it tells held-out training speakers apart.
+        check_on_original: the same of this extractor and back end with original speech, for those who know original speech.
+        treatment: how much enrolment and trials were changed.
+        on_original: the EER of this attacker on original speech.
+        original_enrolment: the EER of this attacker with original speech enrolled in place of protected speech.
+        levels: the level of the evaluated speech, and that of the training set.
+        note: of the back end.
+    """
+
+    training: Ref | None = None
+    check: Ref | None = None
+    check_on_original: Ref | None = None
+    treatment: Ref | None = None
+    on_original: Ref | None = None
+    original_enrolment: Ref | None = None
+    levels: tuple[str, str] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ClassOrder(Product):
+    """How the scores of an attack order the classes."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True)
+class Recordings(Product):
+    """Which recordings of a system that is run here hold one sound."""
+
+    ref: Ref
+
+    is_essential = True
+
+
+@dataclass(frozen=True)
+class Silence(Product):
+    """Digital silence in the evaluated speech of a system.
+
+    Attributes:
+        artefacts: of whole recordings; their records count it.
+        trims: whether an extractor drops it before it takes the vectors that back ends compare, by its label.
+    """
+
+    artefacts: tuple[Ref, ...]
+    trims: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class EarlyFinding(Product):
+    """What was found before anything was computed."""
+
+    finding: Finding
+
+
+def collect_checks(collected: Collection) -> None:
+    """Write ``diagnostics.parquet``, and judge by it which systems protect."""
+    graph, outcome, tables = collected.graph, collected.outcome, collected.tables
+    table = frame(
+        [
+            *((early.identity, early.finding) for early in graph.select(EarlyFinding)),
+            *find_choices(tables["attacks"]),
+            *find_same_recordings(graph, outcome),
+            *_find_of_attacks(collected),
+        ]
+    )
+    table.to_parquet(collected.folder / TABLE, index=False)
+    tables["leaderboard"] = verdict.judge(tables["leaderboard"], tables["differences"], table)
+
+
+def find_same_recordings(graph: Graph, outcome: Outcome) -> Iterator[About]:
+    """What is found of systems that were run here and gave one recording for several, or the original."""
+    for product in graph.select(Recordings):
+        same = IdenticalAudio.of_record(records.read(outcome.artefact(product.ref).folder))
+        yield from ((product.identity, finding) for finding in words.same_audio(product.system, same))
+
+
+def _find_of_attacks(collected: Collection) -> Iterator[About]:
+    graph, outcome = collected.graph, collected.outcome
+    measured = results.records(collected.measured[collected.measured["value"].notna()])
+    eers = _where(measured, {"metric": "eer", "variant": find_eer_definition(collected.measured)})
+    silences = {product.system: (*_count_silence(product, outcome), product.trims) for product in graph.select(Silence)}
+    for product in graph.select(AttackCheck):
+        for finding in _judge(product, eers, measured, outcome):
+            yield _columns(product.identity), finding
+        extractor = product.identity["extractor"]
+        files, milliseconds, trims = silences.get(product.system, (0, [], {}))
+        if extractor in trims:
+            silence = words.digital_silence(product.system, files, milliseconds, extractor, trimmed=trims[extractor])
+            yield _columns(product.identity), silence
+    yield from _hidden(measured, eers, collected.tables["leaderboard"])
+    for order in graph.select(ClassOrder):
+        record = records.read(outcome.artefact(order.ref).folder)
+        if record["auc"] is not None and (record["reversed"] or record["doubtful"]):
+            yield _columns(order.identity), words.class_order(record)
+
+
+def find_choices(attacks: pd.DataFrame) -> Iterator[About]:
+    """Where held-out training speakers would choose another attack than the strongest, and of which results that is said.
+
+    Attackers who train on other copies of the training set (another level, other draws) have numbers that cannot be compared
+    there: only the attacks of the strongest one's attacker are.
 
     Args:
-        diagnoses: what there is to judge each attack by.
-        heard: what was heard of the evaluated speech.
-        rows: the results.
-        known: what was found before anything was computed, and of which results.
-        orders: how the scores of attacks order the classes, and of which results.
-        board: the leaderboard (:mod:`pipeline.tables.answers`), with the test of the attacks that enrol protected speech.
+        attacks: of a run (:mod:`pipeline.tables.answers`), the strongest of each subset and system first.
     """
-    measured = results.records(rows[rows["value"].notna()])
-    eers = _where(measured, {"metric": "eer", "variant": strongest.definition(rows)})
-    padded = {system: silence(refs, outcome) for system, refs in heard.systems.items()}
-    found = [
-        ({name: str(each.identity[name]) for name in IDENTITY}, finding)
-        for each in diagnoses
-        for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
-    ]
-    tested = (
-        {tuple(row[name] for name in WHOSE): row["pp_p_chance"] for row in results.records(board)}
-        if board is not None
-        else {}
-    )
-    hidden = _hidden(measured, eers, tested)
-    table = frame([*known, *same(heard, outcome, rows), *found, *hidden, *_orders(orders, outcome)])
-    table.to_parquet(folder / TABLE, index=False)
-    return table
+    for (dataset, subset, system), part in attacks.groupby(list(SUBSET), sort=False):
+        strongest, *others = results.records(part)
+        rivals = [row for row in others if row["attacker"] == strongest["attacker"] and not math.isnan(row["held_out"])]
+        chosen = min(rivals, key=lambda row: row["held_out"], default=None)
+        if chosen is None or not chosen["held_out"] < strongest["held_out"]:
+            continue
+        identity = {"dataset": str(dataset), "subset": str(subset), "system": str(system)}
+        identity |= {name: str(strongest[name]) for name in ATTACK}
+        eers = float(strongest["held_out"]), float(chosen["held_out"])
+        yield identity, words.held_out_choice(name_attack(chosen), *eers, bool(chosen["contends"]))
 
 
-def same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
-    """What is found of systems that were run here and gave one recording for several, or the original."""
-    dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
-    for system, ref in heard.same.items():
-        found = IdenticalAudio.of_record(records.read(outcome.artefact(ref).folder))
-        whose = {"dataset": dataset, "system": system}
-        yield from ((whose, finding) for finding in diagnostics.same_audio(system, found))
-
-
-def _hidden(rows: Rows, eers: Rows, tested: Mapping[tuple[str, ...], float]) -> Iterator[Known]:
+def _hidden(rows: Rows, eers: Rows, board: pd.DataFrame) -> Iterator[About]:
     """DeID beside the strongest attack on protected speech of the same set and system, whatever its extractor."""
+    tested = {tuple(row[name] for name in SUBSET): row["pp_p_chance"] for row in results.records(board)}
+    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
     # Of several definitions of one DeID the usual one, whose variant has no words.
-    for deid in _each(sorted(_where(rows, {"metric": "deid"}), key=lambda row: len(str(row["variant"])))):
-        rivals = _where(eers, {name: str(deid[name]) for name in WHOSE} | {"condition": "PP"})
+    for row in sorted(_where(rows, {"metric": "deid"}), key=lambda row: len(str(row["variant"]))):
+        first.setdefault(tuple(_columns(row).values()), row)
+    for deid in first.values():
+        rivals = _where(eers, {name: str(deid[name]) for name in SUBSET} | {"condition": "PP"})
         if rivals:
             lowest = min(rivals, key=lambda row: float(row["value"]))
-            p = tested.get(tuple(deid[name] for name in WHOSE), math.nan)
-            finding = diagnostics.deid_against_eer(float(deid["value"]), _rate(lowest), strongest.named(lowest), p)
-            yield {name: str(deid[name]) for name in IDENTITY}, finding
+            p = tested.get(tuple(deid[name] for name in SUBSET), math.nan)
+            finding = words.deid_against_eer(float(deid["value"]), _rate(lowest), name_attack(lowest), p)
+            yield _columns(deid), finding
 
 
-def _each(rows: Rows) -> Rows:
-    """The first row of each result."""
-    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for row in rows:
-        found.setdefault(tuple(str(row[name]) for name in IDENTITY), row)
-    return list(found.values())
-
-
-def _orders(orders: Sequence[tuple[Mapping[str, str], Ref]], outcome: Outcome) -> Iterator[Known]:
-    """The attacks whose scores order the classes the wrong way round; nothing is said of the others."""
-    for identity, ref in orders:
-        record = records.read(outcome.artefact(ref).folder)
-        if record["auc"] is not None and (record["reversed"] or record["doubtful"]):
-            yield {name: str(identity[name]) for name in IDENTITY}, diagnostics.class_order(record)
-
-
-def silence(refs: Sequence[Ref], outcome: Outcome) -> tuple[int, list[float]]:
+def _count_silence(product: Silence, outcome: Outcome) -> tuple[int, list[float]]:
     """How many files there are, and milliseconds of digital silence of each that begins or ends with some."""
-    found = [outcome.artefact(ref).record["notes"][records.SILENCE] for ref in refs]
-    return sum(one["files"] for one in found), [padded for one in found for padded in one["milliseconds"]]
+    notes = [outcome.artefact(ref).record["notes"][records.SILENCE] for ref in product.artefacts]
+    files = sum(note["files"] for note in notes)
+    return files, [padded for note in notes for padded in note["milliseconds"]]
 
 
-def _silence(
-    identity: Mapping[str, str], padded: Mapping[str, tuple[int, list[float]]], heard: Heard
-) -> Iterator[Finding]:
-    system, extractor = identity["system"], identity["extractor"]
-    if system in padded and extractor in heard.trims:
-        files, milliseconds = padded[system]
-        yield diagnostics.digital_silence(system, files, milliseconds, extractor, trimmed=heard.trims[extractor])
-
-
-def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[Finding]:
+def _judge(product: AttackCheck, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[Finding]:
     """What is found of one attack, given all rows with a value and those of them that are its kind of EER."""
-    identity = each.identity
+    identity = product.identity
+
+    def read_eer(ref: Ref | None) -> float | None:
+        return None if ref is None else records.read(outcome.artefact(ref).folder)["eer"]
+
     test = _eer(eers, identity)
     same = {name: identity[name] for name in ("dataset", "subset", "extractor", "backend")}
     unprotected = _eer(eers, {**same, "attacker": "unprotected"})
     plain = None if unprotected is None else unprotected.value
-    yield from _of_training(each, test, plain, outcome)
-    own = None if each.on_original is None else records.read(outcome.artefact(each.on_original).folder)["eer"]
+    yield from _judge_training(product, test, plain, outcome)
+    own = read_eer(product.on_original)
     if own is not None or plain is not None:
-        yield diagnostics.on_original(own, plain)
-    if each.check_on_original is not None and plain is not None:
-        held = records.read(outcome.artefact(each.check_on_original).folder)
-        if held["eer"] is not None:
-            yield diagnostics.original_gap(held, plain)
-    if each.treatment is not None:
-        yield diagnostics.treated_differently(Treatment(**records.read(outcome.artefact(each.treatment).folder)))
-    if each.original_enrolment is not None and test is not None:
-        original = records.read(outcome.artefact(each.original_enrolment).folder)["eer"]
-        if original is not None:
-            yield diagnostics.original_enrolment(test, original)
-    if each.levels is not None:
-        system, learnt = each.levels
-        yield diagnostics.training_level(system, learnt, test)
-    if each.note:
-        yield diagnostics.weak_backend(each.note)
+        yield words.on_original(own, plain)
+    if product.check_on_original is not None and plain is not None:
+        held_out = records.read(outcome.artefact(product.check_on_original).folder)
+        if held_out["eer"] is not None:
+            yield words.original_gap(held_out, plain)
+    if product.treatment is not None:
+        yield words.treated_differently(Treatment(**records.read(outcome.artefact(product.treatment).folder)))
+    original = read_eer(product.original_enrolment)
+    if original is not None and test is not None:
+        yield words.original_enrolment(test, original)
+    if product.levels is not None:
+        yield words.training_level(*product.levels, test)
+    if product.note:
+        yield words.weak_backend(product.note)
     if test is not None and identity["condition"] == "PP":
         yield from _against_srd(test, rows, identity)
     if test is not None and identity["trained_on"] not in ("original", "given"):
         rivals = _where(eers, {name: identity[name] for name in GRID})
         # An attacker with several ways is as strong as the best of them.
-        several = {str(row["attacker"]): _rate(row) for row in sorted(rivals, key=lambda row: -float(row["value"]))}
-        yield diagnostics.attackers(several, identity["attacker"])
+        ordered = sorted(rivals, key=lambda row: -float(row["value"]))
+        yield words.attackers({str(row["attacker"]): _rate(row) for row in ordered}, identity["attacker"])
 
 
-def _of_training(each: Diagnosis, test: Rate | None, plain: float | None, outcome: Outcome) -> Iterator[Finding]:
+def _judge_training(
+    product: AttackCheck, test: Rate | None, plain: float | None, outcome: Outcome
+) -> Iterator[Finding]:
     """What is found of training speakers: of the training of the extractor, and of this attack as it is on those held out."""
-    known = str(each.identity["trained_on"])
+    trained_on = str(product.identity["trained_on"])
     measured = test.value if test else math.nan
-    check = None if each.check is None else records.read(outcome.artefact(each.check).folder)
-    held = check if check is not None and check["eer"] is not None else None
-    if each.training is not None and not known.startswith("original;"):
-        record = records.read_training(outcome.artefact(each.training).folder)
-        speech = "anonymised" if known != "original" else "original"
+    check = None if product.check is None else records.read(outcome.artefact(product.check).folder)
+    held_out = check if check is not None and check["eer"] is not None else None
+    if product.training is not None and not trained_on.startswith("original;"):
+        record = records.read_training(outcome.artefact(product.training).folder)
+        speech = "anonymised" if trained_on != "original" else "original"
         # The check is of this attack with its back end; the training verified by cosine.
-        of_attack = {**record, "held_out": held, "trained": None} if held is not None else record
-        yield diagnostics.held_out(of_attack, plain, speech=speech)
-        yield from diagnostics.gap(record, math.nan, speech=speech)
+        of_attack = {**record, "held_out": held_out, "trained": None} if held_out is not None else record
+        yield words.held_out(of_attack, plain, speech=speech)
+        yield from words.gap(record, math.nan, speech=speech)
         if speech == "anonymised":
             # For an attacker who knows original speech alone, the test is harder because the system protects.
-            yield from (one for one in diagnostics.gap(of_attack, measured, speech=speech) if one.check == "test_gap")
-        yield diagnostics.suspected_same_speaker(record)
+            gaps = words.gap(of_attack, measured, speech=speech)
+            yield from (finding for finding in gaps if finding.check == "test_gap")
+        yield words.suspected_same_speaker(record)
         if "held_out_before" in record:
-            yield diagnostics.fine_tuning(record)
-    elif check is not None and known != "original":
-        yield diagnostics.held_out({"speakers": check["speakers"], "held_out": held}, plain)
+            yield words.fine_tuning(record)
+    elif check is not None and trained_on != "original":
+        yield words.held_out({"speakers": check["speakers"], "held_out": held_out}, plain)
+
+
+def _against_srd(test: Rate, rows: Rows, identity: Mapping[str, str]) -> Iterator[Finding]:
+    """The EER against the SRD of the same vectors, if both were measured."""
+    same = {name: identity[name] for name in ("system", "extractor", "trained_on")}
+    same |= {"estimator": "empirical", "variant": ""}
+    means, rates = (_where(rows, same | {"metric": metric}) for metric in ("mean_d", "idr"))
+    if len(means) != 1 or len(rates) != 1:
+        return
+    mean = means[0]
+    if pd.notna(mean["null_high"]) and pd.notna(mean["n_speakers"]):
+        numbers = float(mean["value"]), float(mean["null_high"]), float(rates[0]["value"]), int(mean["n_speakers"])
+        yield words.eer_against_srd(test, *numbers)
+
+
+def _columns(identity: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(identity[name]) for name in IDENTITY}
 
 
 def _eer(eers: Rows, identity: Mapping[str, str]) -> Rate | None:
@@ -192,19 +272,3 @@ def _where(rows: Rows, values: Mapping[str, str]) -> Rows:
 
 def _rate(row: Mapping[str, Any]) -> Rate:
     return Rate(float(row["value"]), float(row["low"]), float(row["high"]))
-
-
-def _against_srd(test: Rate, rows: Rows, identity: Mapping[str, str]) -> Iterator[Finding]:
-    """The EER against the SRD of the same vectors, if both were measured."""
-    same = {name: identity[name] for name in ("system", "extractor", "trained_on")} | {
-        "estimator": "empirical",
-        "variant": "",
-    }
-    means, rates = (_where(rows, same | {"metric": metric}) for metric in ("mean_d", "idr"))
-    if len(means) != 1 or len(rates) != 1:
-        return
-    mean = means[0]
-    if pd.notna(mean["null_high"]) and pd.notna(mean["n_speakers"]):
-        yield diagnostics.eer_against_srd(
-            test, float(mean["value"]), float(mean["null_high"]), float(rates[0]["value"]), int(mean["n_speakers"])
-        )

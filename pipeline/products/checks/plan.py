@@ -1,69 +1,175 @@
-"""What can be said of an evaluation's attacks before anything is computed: what was available and is not used."""
+"""What there is to judge each attack by, and what can be said before anything is computed: what was available and is not used."""
 
 from __future__ import annotations
 
-from pipeline.contracts import Anonymiser
-from pipeline.products.checks.words import DRAW, same_audio
-from pipeline.products.trials.plan import planned
-from pipeline.stages.plan import Plan
-from pipeline.stages.settings import Chosen
+from collections.abc import Iterator, Sequence
+
+from pipeline.engine.task import Ref, Task
+from pipeline.products import ProductKind
+from pipeline.products.checks import check_recordings, compute, words
+from pipeline.products.checks.collect import (
+    AttackCheck,
+    ClassOrder,
+    EarlyFinding,
+    Recordings,
+    Silence,
+    collect_checks,
+)
+from pipeline.protocol.trials import TrialSet
+from pipeline.stages import selections
+from pipeline.stages.plan import Attempt, Plan, Trial
+from pipeline.stages.scores.plan import score_trials
+from pipeline.stages.speech.plan import NAMED, SpeechSet
 from pipeline.stages.suggestions import centring_back_ends, strong_extractors, trained_back_ends
+from pipeline.stages.training.plan import LoadedExtractor
 from pipeline.tables.checks import Finding
 
+LIBRARIES = ("numpy", "scipy")
 
-def doubts(plan: Plan) -> None:
-    """Add findings on attacks that would be stronger, and on speech that no attack says anything of."""
-    evaluation = plan.evaluation
+
+def plan_checks(plan: Plan) -> None:
+    """The checks of all attacks, and of the speech that no attack says anything of."""
+    for attempt in plan.attempts if plan.evaluation.diagnostics else ():
+        _plan_order(plan, attempt)
+        if attempt.trial is not None:
+            _plan_attack(plan, attempt.trial)
+    for system, refs in plan.features.complete.items():
+        identity = {"dataset": plan.data.name, "system": system}
+        plan.graph.products.append(Silence(identity, refs, plan.features.trims))
     for label, same in plan.data.same.items():
-        whose = {"dataset": plan.data.name, "system": label}
-        plan.graph.findings += [(whose, found) for found in same_audio(label, same)]
-    if not (evaluation.diagnostics and evaluation.anonymised and plan.families("trials")):
-        return
-    identity = {"dataset": plan.data.name}
-    heard = [one for one in plan.extractors if "trials" in one.component.compared_as and one.tables is None]
-    if (
-        heard
-        and not evaluation.dataset.is_rendered
-        and not any(one.component.is_strong(one.chosen.settings) for one in heard)
-    ):
-        names = ", ".join(dict.fromkeys(one.name for one in heard))
-        sentence = (
-            f"The attacks use {names}. Stronger extractors are at hand ({strong_extractors()}), and with a weaker one privacy is "
-            "overestimated: add one to extractor=[…]."
-        )
-        plan.graph.findings.append((identity, Finding("weak_extractor", float(len(heard)), "count", sentence, True)))
-    if not plan.graph.candidates and not any(one.is_adapted for one in plan.extractors):
-        sentence = (
-            "No attack was adapted to a system. An attacker who trains on the system's anonymised speech is stronger, so "
-            "privacy is overestimated: name speech of other speakers by dataset.train=DIR, add an attacker with training=anonymised, "
-            f"and a back end that is trained ({trained_back_ends()}) to backend=[…]."
-        )
-        plan.graph.findings.append((identity, Finding("not_adapted", 0.0, "count", sentence, True)))
-    trials = [one for label in evaluation.anonymised for one in planned(plan, label)]
-    trials = [
-        one
-        for one in trials
-        if one.attack.condition == "PP" and one.extractor in heard and one.extractor.component.hears
-    ]
-    for label in dict.fromkeys(one.attack.system.system for one in trials):
-        drawn = any(one.attack.drawn for one in trials if one.attack.system.system == label)
-        if plan.level(label) == "speaker" and not drawn:
-            plan.graph.findings.append(
-                ({**identity, "system": label}, _enrolled_once(evaluation.systems[label], label))
+        for finding in words.same_audio(label, same):
+            plan.graph.products.append(EarlyFinding({"dataset": plan.data.name, "system": label}, finding))
+    if plan.evaluation.diagnostics and plan.evaluation.anonymised and plan.families("trials"):
+        for identity, finding in _doubts(plan):
+            plan.graph.products.append(EarlyFinding({"dataset": plan.data.name, **identity}, finding))
+
+
+def plan_recordings(plan: Plan) -> None:
+    """Whether recordings of each system that is run here hold one sound. It comes before what is computed of them."""
+    for label, speech in plan.copies.evaluated.items():
+        if speech.manifests:
+            task = Task(
+                name="check",
+                label=f"check recordings of {speech.label}",
+                inputs={"audio": speech.manifests, "listed": selections.rows(speech.listed, NAMED)},
+                function=check_recordings.check_recordings,
             )
-    if trials and plan.trainings.original is not None and not any(one.scorer.centred for one in trials):
-        sentence = (
-            "No attack is centred on the protected speech itself. An attacker who does that is often stronger, since training speech "
-            f"sounds different. Add a back end that can ({centring_back_ends()}) to backend=[…], with centre=both."
-        )
-        plan.graph.findings.append((identity, Finding("other_centre", 0.0, "count", sentence, True)))
+            identity = {"dataset": plan.data.name, "system": label}
+            plan.graph.products.append(Recordings(identity, plan.graph.add(task).ref()))
 
 
-def _enrolled_once(system: Chosen[Anonymiser], label: str) -> Finding:
-    """That no attacker anonymised the enrolment again."""
-    able = system.component.rerun(system.settings, 1) is not None
-    sentence = (
-        f"All attacks enrol speech of {label} that was anonymised once, with one pseudo-voice a speaker. An attacker who anonymises it "
-        f"several times is often stronger. {DRAW if able else 'Give the program itself as a system (name: command)'}."
+def _plan_order(plan: Plan, attempt: Attempt) -> None:
+    """Whether scores order the classes the right way round: no EER shows it."""
+    task = Task(
+        name="check",
+        label=f"check order of {attempt.scores.label.removeprefix('score ')}",
+        inputs={"scores": attempt.scores.ref()},
+        function=compute.check_order,
+        libraries=LIBRARIES,
     )
-    return Finding("enrolled_once", 1.0, "count", sentence, True)
+    plan.graph.products.append(ClassOrder(attempt.cell.identity(plan.data.name), plan.graph.add(task).ref()))
+
+
+def _plan_attack(plan: Plan, trial: Trial) -> None:
+    """What there is to judge an attack on protected speech by, and the scores that it takes."""
+    attack, extractor, scorer, trial_set = trial.attack, trial.extractor, trial.scorer, trial.trial_set
+    if attack.attacker is None or not extractor.component.hears:
+        return
+    treatment = on_original = original_enrolment = None
+    system, learnt = attack.system, trial.adapted_to
+    if attack.enrolled == (attack.tried,) == (system,):
+        treatment = _check_treatment(plan, system, extractor, trial_set)
+    if attack.condition == "PP" and not scorer.centred:
+        scores = score_trials(plan, (plan.original,), attack.tried, extractor, scorer, trial_set)
+        original_enrolment = _check_scores(plan, scores)
+    if extractor.system or learnt is not None:
+        unprotected = score_trials(plan, (plan.original,), plan.original, extractor, scorer, trial_set)
+        on_original = _check_scores(plan, unprotected)
+    plan.graph.products.append(
+        AttackCheck(
+            trial.cell.identity(plan.data.name),
+            training=extractor.training.ref() if extractor.training else None,
+            check=scorer.check,
+            check_on_original=_check_on_original(plan, trial),
+            treatment=treatment,
+            on_original=on_original,
+            original_enrolment=original_enrolment,
+            levels=(plan.level(system.system), learnt.level) if learnt is not None else None,
+            note=scorer.note,
+        )
+    )
+
+
+def _check_on_original(plan: Plan, trial: Trial) -> Ref | None:
+    """How well the extractor, as it knows original speech, and the back end tell held-out training speakers apart there."""
+    original = plan.trainings.original
+    plain = next((each for each in plan.plain("trials") if each.name == trial.extractor.name), None)
+    if original is None or plain is None or plain.tables is not None:
+        return None
+    return plan.scorers[trial.scorer.label, plain.key, original.key].check
+
+
+def _check_scores(plan: Plan, scores: Task) -> Ref:
+    """The EER of some scores."""
+    task = Task(
+        name="check",
+        label=f"check {scores.label.removeprefix('score ')}",
+        inputs={"scores": scores.ref()},
+        function=compute.check_scores,
+        libraries=LIBRARIES,
+    )
+    return plan.graph.add(task).ref()
+
+
+def _check_treatment(plan: Plan, system: SpeechSet, extractor: LoadedExtractor, trial_set: TrialSet) -> Ref:
+    """How enrolment and trials were changed, seen by an extractor, by preference as it knows original speech."""
+    plain = next((each for each in plan.plain("trials") if each.name == extractor.name), extractor)
+    task = Task(
+        name="check",
+        label=f"check treatment of {trial_set.name} by {system.label} {plain.label}",
+        inputs={
+            "enrolment_original": plan.side(plan.original, plain, trial_set, "enrolment"),
+            "enrolment_protected": plan.side(system, plain, trial_set, "enrolment"),
+            "trial_original": plan.side(plan.original, plain, trial_set, "trials"),
+            "trial_protected": plan.side(system, plain, trial_set, "trials"),
+        },
+        function=compute.check_treatment,
+        libraries=LIBRARIES,
+    )
+    return plan.graph.add(task).ref()
+
+
+# --------------------------------------------------------------------------------------- before anything is computed
+
+
+def _doubts(plan: Plan) -> Iterator[tuple[dict[str, str], Finding]]:
+    """Attacks that would be stronger, each with what it is about beside the data set."""
+    able = [each for each in plan.extractors if "trials" in each.component.compared_as and each.tables is None]
+    strong = any(each.component.is_strong(each.chosen.settings) for each in able)
+    if able and not strong and not plan.evaluation.dataset.is_rendered:
+        names = ", ".join(dict.fromkeys(each.name for each in able))
+        yield {}, words.weak_extractor(names, len(able), strong_extractors())
+    trials = [attempt.trial for attempt in plan.attempts if attempt.trial is not None]
+    if not any(trial.is_candidate for trial in trials) and not any(each.is_adapted for each in plan.extractors):
+        yield {}, words.not_adapted(trained_back_ends())
+    trials = [
+        trial
+        for trial in trials
+        if trial.attack.condition == "PP" and trial.extractor in able and trial.extractor.component.hears
+    ]
+    yield from _enrolled_once(plan, trials)
+    if trials and plan.trainings.original is not None and not any(trial.scorer.centred for trial in trials):
+        yield {}, words.other_centre(centring_back_ends())
+
+
+def _enrolled_once(plan: Plan, trials: Sequence[Trial]) -> Iterator[tuple[dict[str, str], Finding]]:
+    """The systems whose enrolment no attacker anonymised again."""
+    for label in dict.fromkeys(trial.attack.system.system for trial in trials):
+        drawn = any(trial.attack.drawn for trial in trials if trial.attack.system.system == label)
+        if plan.level(label) == "speaker" and not drawn:
+            system = plan.evaluation.systems[label]
+            can_run = system.component.rerun(system.settings, 1) is not None
+            yield {"system": label}, words.enrolled_once(label, can_run)
+
+
+KIND = ProductKind(order=70, plan=plan_checks, collect=collect_checks, needs_speech=False)

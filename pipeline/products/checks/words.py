@@ -407,8 +407,8 @@ def same_audio(system: str, same: IdenticalAudio) -> Iterator[Finding]:
 
     Flagged: an anonymiser that gives everybody the same recording is perfectly private on paper, and is none.
     """
-    for said in same.sentences():
-        yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {said}.", True)
+    for sentence in same.sentences():
+        yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {sentence}.", True)
     for doubt in same.doubts:
         yield Finding(doubt.check, doubt.share, "fraction", f"System {system}: {doubt.sentence}.", True)
 
@@ -505,6 +505,54 @@ def attackers(eers: Mapping[str, Rate | float], adapted: str = "semi_informed") 
         rest = ", ".join(f"{_name(name)} {_percent(rate.value)}" for name, rate in rates.items() if name != best)
         sentence = f"The {_name(best)} attacker has the lowest EER, {_percent(lowest)} ({rest})."
     return Finding("attackers", lowest, "fraction", sentence, beaten)
+
+
+def weak_extractor(names: str, count: int, stronger: str) -> Finding:
+    """All extractors of the attacks are weak ones."""
+    sentence = (
+        f"The attacks use {names}. Stronger extractors are at hand ({stronger}), and with a weaker one privacy is "
+        "overestimated: add one to extractor=[…]."
+    )
+    return Finding("weak_extractor", float(count), "count", sentence, True)
+
+
+def not_adapted(back_ends: str) -> Finding:
+    """No attack was adapted to a system; ``back_ends`` are those that can be trained."""
+    sentence = (
+        "No attack was adapted to a system. An attacker who trains on the system's anonymised speech is stronger, so "
+        "privacy is overestimated: name speech of other speakers by dataset.train=DIR, add an attacker with training=anonymised, "
+        f"and a back end that is trained ({back_ends}) to backend=[…]."
+    )
+    return Finding("not_adapted", 0.0, "count", sentence, True)
+
+
+def other_centre(back_ends: str) -> Finding:
+    """No attack is centred on the protected speech; ``back_ends`` are those that can be."""
+    sentence = (
+        "No attack is centred on the protected speech itself. An attacker who does that is often stronger, since training speech "
+        f"sounds different. Add a back end that can ({back_ends}) to backend=[…], with centre=both."
+    )
+    return Finding("other_centre", 0.0, "count", sentence, True)
+
+
+def enrolled_once(system: str, can_run: bool) -> Finding:
+    """No attacker anonymised the enrolment of a system again, which can be run here or not."""
+    sentence = (
+        f"All attacks enrol speech of {system} that was anonymised once, with one pseudo-voice a speaker. An attacker who anonymises it "
+        f"several times is often stronger. {DRAW if can_run else 'Give the program itself as a system (name: command)'}."
+    )
+    return Finding("enrolled_once", 1.0, "count", sentence, True)
+
+
+def held_out_choice(chosen: str, strongest_eer: float, chosen_eer: float, contends: bool) -> Finding:
+    """Held-out training speakers would choose another attack than the strongest; ``chosen`` is it in words."""
+    there, own = (f"{100 * eer:.1f} %" for eer in (chosen_eer, strongest_eer))
+    also = "cannot be told from the strongest" if contends else "discloses less"
+    sentence = (
+        f"Held-out training speakers would choose another attack than the strongest: {chosen} has an EER of "
+        f"{there} there, and the strongest {own}; on the evaluated speakers it {also}."
+    )
+    return Finding("held_out_choice", chosen_eer, "fraction", sentence, False)
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pipeline.tables import scores
 VERSION = "fused scores 2"
 
 
-def run(kind: str, work: Work) -> None:
+def fuse_scores(kind: str, work: Work) -> None:
     """Write ``scores.parquet`` as ``score.trials`` does, of the fused scores.
 
     Inputs: ``scores.0``, ``scores.1``, ... (of ``score.trials``, joined on model and utterance; a trial that one of them lacks is lost

@@ -25,7 +25,7 @@ NUMBERS = ("d_ece", "low", "high", "p_median", "eer", "target_llr", "impostor_ll
 """Fields of :class:`SpeakerDisclosure` that are columns."""
 
 
-def speakers(n_attacks: int, work: Work) -> None:
+def measure_speakers(n_attacks: int, work: Work) -> None:
     """Write a row an attack and speaker, on the trials that all attacks have, and a row a pair of attacks.
 
     ``speakers.parquet``: attack (number of its input ``scores.K``), speaker, rank, worst, :data:`NUMBERS`, median, nearest,
@@ -127,7 +127,7 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def pitch(frequencies: tuple[float, ...], work: Work) -> None:
+def measure_pitch(frequencies: tuple[float, ...], work: Work) -> None:
     """Write the mean F0 in Hz of each speaker, over the voiced frames of his utterances (speaker, hertz, frames).
 
     The input ``vectors`` are histograms of F0 whose entries stand for these frequencies, weighed by their voiced frames.

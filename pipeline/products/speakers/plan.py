@@ -5,50 +5,46 @@ from __future__ import annotations
 import functools
 
 from pipeline.engine.task import Input, Task
-from pipeline.products.speakers import compute as stage
-from pipeline.stages.graph import OfSpeakers
-from pipeline.stages.plan import Cell, Plan
+from pipeline.products import ProductKind
+from pipeline.products.speakers import compute
+from pipeline.products.speakers.collect import Pitch, SpeakersAttacked, collect_speakers
+from pipeline.stages.plan import Attempt, Plan
 from pipeline.tables.manifest import Wanted
 
-LIBRARIES = ("numpy", "scipy")
 
-
-def speakers(plan: Plan) -> None:
+def plan_speakers(plan: Plan) -> None:
     """Plan them, of all attacks that are tried and whose speakers are known."""
-    tried: dict[tuple[str, str], list[tuple[Cell, Task]]] = {}
-    unknown = set()
-    for cell, scores, known in plan.tried:
-        tried.setdefault((cell.system.system, cell.subset), []).append((cell, scores))
-        if not known:
-            unknown.add((cell.system.system, cell.subset))
-    for (system, subset), several in tried.items():
-        if (system, subset) in unknown:
+    attempts: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in plan.attempts:
+        attempts.setdefault((attempt.cell.system.system, attempt.cell.subset), []).append(attempt)
+    for (system, subset), tried in attempts.items():
+        if not all(attempt.has_speakers for attempt in tried):
             continue
-        inputs: dict[str, Input] = {f"scores.{k}": scores.ref() for k, (_, scores) in enumerate(several)}
+        inputs: dict[str, Input] = {f"scores.{k}": attempt.scores.ref() for k, attempt in enumerate(tried)}
         task = plan.graph.add(
             Task(
                 name="measure",
                 label=f"measure speakers of {system} {subset}",
-                settings={"each": "speaker", "utterances": stage.TOP},
+                settings={"each": "speaker", "utterances": compute.TOP},
                 inputs=inputs,
-                function=functools.partial(stage.speakers, len(several)),
-                libraries=LIBRARIES,
+                function=functools.partial(compute.measure_speakers, len(tried)),
+                libraries=("numpy", "scipy"),
             )
         )
-        identities = tuple(cell.identity(plan.data.name) for cell, _ in several)
-        plan.graph.speakers.append(OfSpeakers(system, subset, identities, task.ref()))
-    if tried:
-        _pitches(plan)
+        identities = tuple(attempt.cell.identity(plan.data.name) for attempt in tried)
+        plan.graph.products.append(SpeakersAttacked({"system": system, "subset": subset}, task.ref(), identities))
+    if attempts:
+        _plan_pitches(plan)
 
 
-def _pitches(plan: Plan) -> None:
+def _plan_pitches(plan: Plan) -> None:
     """The mean F0 of the speakers of each system, where F0 is extracted."""
-    chosen = [one for one in plan.plain("ranks") if one.component.frequencies(one.chosen.settings) is not None]
+    chosen = [each for each in plan.plain("ranks") if each.component.frequencies(each.chosen.settings) is not None]
     if not chosen:
         return
     # One value for all systems: it is worked out once.
     wanted = Wanted.of(plan.data.manifest[plan.data.manifest["role"] != "train"])
-    for label, speech in plan.evaluated.items():
+    for label, speech in plan.copies.evaluated.items():
         frequencies = chosen[0].component.frequencies(chosen[0].chosen.settings)
         assert frequencies is not None
         task = Task(
@@ -56,7 +52,10 @@ def _pitches(plan: Plan) -> None:
             label=f"measure F0 of {speech.label}",
             settings={"frequencies": list(frequencies)},
             inputs={"vectors": plan.features.vectors(speech, chosen[0], wanted)},
-            function=functools.partial(stage.pitch, frequencies),
+            function=functools.partial(compute.measure_pitch, frequencies),
             libraries=("numpy",),
         )
-        plan.graph.pitches[label] = plan.graph.add(task).ref()
+        plan.graph.products.append(Pitch({"system": label}, plan.graph.add(task).ref()))
+
+
+KIND = ProductKind(order=40, plan=plan_speakers, collect=collect_speakers, needs_speech=False)

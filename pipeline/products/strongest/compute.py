@@ -95,7 +95,7 @@ class Sets:
 # ---------------------------------------------------------------------------------------------------- attacks on a subset
 
 
-def attacks(listed: Listed, work: Work) -> None:
+def measure_contributions(listed: Listed, work: Work) -> None:
     """Write each attack's D_ECE and EER on everybody and without each speaker, on the trials that all attacks have, and D_ECE
     under permuted identities.
 
@@ -186,7 +186,7 @@ def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """The attacks of one system on one subset, as :func:`attacks` wrote them.
+    """The attacks of one system on one subset, as :func:`measure_contributions` wrote them.
 
     Attributes:
         ids: numbers of the system's attacks, in order.
@@ -271,7 +271,7 @@ def _reason(held: Mapping[str, Held], weights: Mapping[str, float]) -> str:
 # ---------------------------------------------------------------------------------------------------------- the strongest
 
 
-def strongest(sets: Sets, work: Work) -> None:
+def choose_strongest(sets: Sets, work: Work) -> None:
     """Write the strongest attack on a system, a row a subset, and all attacks behind it.
 
     On a mean the strongest attack of each set counts, which need not be the same one.
@@ -480,7 +480,7 @@ class Two:
     seed: int
 
 
-def differences(two: Two, work: Work) -> None:
+def compare_systems(two: Two, work: Work) -> None:
     """Write the differences B - A, a row a subset, kind of attack and metric: D_ECE under each one's strongest attack with its p-value,
     the lowest EER of each one's attacks, and both under each attack that is on both."""
     held = [

@@ -5,95 +5,113 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.engine.task import Input, Ref, Task
 from pipeline.errors import ConfigError
-from pipeline.products.averages.plan import formed
-from pipeline.products.strongest import compute as stage
+from pipeline.products import ProductKind
+from pipeline.products.strongest import compute
+from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair, collect_strongest
 from pipeline.products.strongest.compute import Listed, Sets, Two
-from pipeline.stages.graph import Answered, Compared
-from pipeline.stages.plan import Cell, Plan
-from pipeline.stages.settings import ReportSettings
+from pipeline.stages.averages import list_averages
+from pipeline.stages.plan import Attempt, Plan
+from pipeline.tables.answers import ATTACK
 
 LIBRARIES = ("numpy", "scipy")
-ATTACK = ("condition", "attacker", "extractor", "trained_on", "backend")
-"""What tells the attacks on a system apart."""
-
-Tried = tuple[Cell, Task, bool]
 
 
-def strongest(plan: Plan) -> None:
-    """Plan them, of all attacks that are tried.
+@dataclass(frozen=True)
+class _Attacked:
+    """A system with what is planned of the attacks on it.
+
+    Attributes:
+        contributions: what each speaker contributes, by subset.
+    """
+
+    product: StrongestAttack
+    sets: Sets
+    contributions: Mapping[str, Ref]
+
+
+def plan_strongest(plan: Plan) -> None:
+    """The strongest of all attacks that are tried, and what held-out training speakers choose between.
 
     Raises:
         ConfigError: there is no system that others are to be compared with.
     """
-    if not plan.families("trials"):
-        return
-    plan.graph.means = {one.subset: dict(one.weights) for one in formed(plan.evaluation, plan.data.trials).values()}
-    by_system: dict[str, list[Tried]] = {}
-    for one in plan.tried:
-        by_system.setdefault(one[0].system.system, []).append(one)
-    held: dict[str, tuple[Sets, Mapping[str, Ref]]] = {}
-    for system, tried in by_system.items():
-        held[system] = _answered(plan, system, tried)
-    _compared(plan, held)
+    _plan_candidates(plan)
+    by_system: dict[str, list[Attempt]] = {}
+    for attempt in plan.attempts:
+        by_system.setdefault(attempt.cell.system.system, []).append(attempt)
+    attacked = {system: _plan_system(plan, system, attempts) for system, attempts in by_system.items()}
+    if attacked:
+        _plan_comparisons(plan, attacked)
 
 
-def _answered(plan: Plan, system: str, tried: Sequence[Tried]) -> tuple[Sets, Mapping[str, Ref]]:
-    """The strongest attack on one system; what it is made of."""
-    identities = [cell.identity(plan.data.name) for cell, _, _ in tried]
+def _plan_candidates(plan: Plan) -> None:
+    for attempt in plan.attempts:
+        trial = attempt.trial
+        if trial is not None and trial.is_candidate and trial.scorer.check is not None:
+            plan.graph.products.append(Candidate(attempt.cell.identity(plan.data.name), trial.scorer.check))
+
+
+def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attacked:
+    """The strongest attack on one system."""
+    identities = [attempt.cell.identity(plan.data.name) for attempt in attempts]
     keys = [tuple(identity[name] for name in ATTACK) for identity in identities]
+    by_key = dict(zip(keys, identities))
     number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    there: dict[str, list[tuple[int, Tried]]] = {}
-    for key, one in zip(keys, tried):
-        there.setdefault(one[0].subset, []).append((number[key], one))
-    ids = {subset: tuple(place for place, _ in several) for subset, several in there.items()}
-    made = {subset: _attacks(plan, system, subset, [one for _, one in there[subset]]).ref() for subset in there}
-    first = dict(zip(keys, identities))
+    by_subset: dict[str, list[tuple[int, Attempt]]] = {}
+    for key, attempt in zip(keys, attempts):
+        by_subset.setdefault(attempt.cell.subset, []).append((number[key], attempt))
+    ids = {subset: tuple(place for place, _ in numbered) for subset, numbered in by_subset.items()}
+    contributions = {
+        subset: _contributions(plan, system, subset, [attempt for _, attempt in numbered]).ref()
+        for subset, numbered in by_subset.items()
+    }
+    means = {mean.subset: dict(mean.weights) for mean in list_averages(plan.evaluation, plan.data.trials).values()}
     sets = Sets(
         ids,
-        {name: of for name, of in plan.graph.means.items() if set(of) <= set(ids)},
-        tuple(place for key, place in number.items() if first[key]["condition"].endswith("PP")),
+        {name: weights for name, weights in means.items() if set(weights) <= set(ids)},
+        tuple(place for key, place in number.items() if by_key[key]["condition"].endswith("PP")),
     )
-    inputs: dict[str, Input] = {f"attacks.{place}": ref for place, ref in enumerate(made.values())}
+    inputs: dict[str, Input] = {f"attacks.{place}": ref for place, ref in enumerate(contributions.values())}
     task = plan.graph.add(
         Task(
             name="measure",
             label=f"measure the strongest attack on {system}",
-            settings=_plain(sets),
+            settings=_as_settings(sets),
             inputs=inputs,
-            function=functools.partial(stage.strongest, sets),
+            function=functools.partial(compute.choose_strongest, sets),
             libraries=LIBRARIES,
         )
     )
     protects = any(identity["condition"] != "OO" for identity in identities)
-    plan.graph.answered.append(
-        Answered(
-            {name: identities[0][name] for name in ("dataset", "system", "system_level")},
-            tuple(first[key] for key in number),
-            ids,
-            tuple(_untried(plan, system, identities)) if protects else (),
-            protects,
-            task.ref(),
-        )
+    product = StrongestAttack(
+        {name: identities[0][name] for name in ("dataset", "system", "system_level")},
+        task.ref(),
+        tuple(by_key[key] for key in number),
+        ids,
+        tuple(_untried(plan, identities)) if protects else (),
+        protects,
     )
-    return sets, made
+    plan.graph.products.append(product)
+    return _Attacked(product, sets, contributions)
 
 
-def _attacks(plan: Plan, system: str, subset: str, tried: Sequence[Tried]) -> Task:
+def _contributions(plan: Plan, system: str, subset: str, attempts: Sequence[Attempt]) -> Task:
     """What each speaker contributes to the numbers of all attacks on one subset."""
-    asked: ReportSettings = plan.evaluation.report
+    report = plan.evaluation.report
     listed = Listed(
         subset,
-        len(tried),
+        len(attempts),
         plan.data.trials[subset].expected,
-        all(known for _, _, known in tried),
-        asked.replicates,
-        asked.seed,
+        all(attempt.has_speakers for attempt in attempts),
+        report.replicates,
+        report.seed,
     )
-    inputs: dict[str, Input] = {f"scores.{place}": task.ref() for place, (_, task, _) in enumerate(tried)}
+    inputs: dict[str, Input] = {f"scores.{place}": attempt.scores.ref() for place, attempt in enumerate(attempts)}
     return plan.graph.add(
         Task(
             name="measure",
@@ -106,88 +124,91 @@ def _attacks(plan: Plan, system: str, subset: str, tried: Sequence[Tried]) -> Ta
                 "seed": listed.seed,
             },
             inputs=inputs,
-            function=functools.partial(stage.attacks, listed),
+            function=functools.partial(compute.measure_contributions, listed),
             libraries=LIBRARIES,
         )
     )
 
 
-def _untried(plan: Plan, system: str, identities: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _untried(plan: Plan, identities: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Attackers that have no attack with an extractor that was chosen."""
-    there = {
-        (one["attacker"], name) for one in identities for name in one["extractor"].partition(", fused (")[0].split("+")
+    tried = {
+        (identity["attacker"], name)
+        for identity in identities
+        for name in identity["extractor"].partition(", fused (")[0].split("+")
     }
-    labels = dict.fromkeys(one.name for one in plan.extractors if "trials" in one.component.compared_as)
+    able = [extractor for extractor in plan.extractors if "trials" in extractor.component.compared_as]
     for attacker in plan.evaluation.attackers:
-        for label in labels:
-            if (attacker, label) not in there:
+        for label in dict.fromkeys(extractor.name for extractor in able):
+            if (attacker, label) not in tried:
                 yield f"{attacker} with {label}"
 
 
-def _compared(plan: Plan, held: Mapping[str, tuple[Sets, Mapping[str, Ref]]]) -> None:
+def _plan_comparisons(plan: Plan, attacked: Mapping[str, _Attacked]) -> None:
     """Each system that protects with each other, first with the baseline, and each with unprotected speech."""
-    known = {one.identity["system"]: one for one in plan.graph.answered}
-    protecting = [system for system, one in known.items() if one.protects]
-    asked = plan.evaluation.report
-    if asked.baseline and asked.baseline not in known:
+    protecting = [system for system, attacks in attacked.items() if attacks.product.protects]
+    chosen = plan.evaluation.report.baseline
+    if chosen and chosen not in attacked:
         raise ConfigError(
-            f"no attack is on the system {asked.baseline}, with which the others are to be compared",
+            f"no attack is on the system {chosen}, with which the others are to be compared",
             where="report.baseline",
-            remedy=f"name one of {', '.join(known)}: report.baseline={next(iter(known), '')}",
+            remedy=f"name one of {', '.join(attacked)}: report.baseline={next(iter(attacked), '')}",
         )
     if not protecting:
         return
-    baseline = asked.baseline or protecting[0]
+    baseline = chosen or protecting[0]
     order = [baseline, *(system for system in protecting if system != baseline)]
     pairs = [(a, b) for place, a in enumerate(order) for b in order[place + 1 :]]
-    pairs += [(one, b) for one in known if one not in order and not known[one].protects for b in protecting]
+    unprotected = [system for system in attacked if system not in order and system not in protecting]
+    pairs += [(a, b) for a in unprotected for b in protecting]
     for a, b in pairs:
-        _pair(plan, known[a], known[b], held, a == baseline)
+        _plan_pair(plan, attacked[a], attacked[b], a == baseline)
 
 
-def _pair(
-    plan: Plan, a: Answered, b: Answered, held: Mapping[str, tuple[Sets, Mapping[str, Ref]]], to_baseline: bool
-) -> None:
-    names = a.identity["system"], b.identity["system"]
-    (of_a, refs_a), (of_b, refs_b) = (held[name] for name in names)
-    two = Two(of_a, of_b, tuple(_same(a, b)) if to_baseline else (), plan.evaluation.report.seed)
-    inputs: dict[str, Input] = {f"a.{place}": ref for place, ref in enumerate(refs_a.values())}
-    inputs |= {f"b.{place}": ref for place, ref in enumerate(refs_b.values())}
+def _plan_pair(plan: Plan, a: _Attacked, b: _Attacked, to_baseline: bool) -> None:
+    names = a.product.system, b.product.system
+    same = tuple(_same_attacks(a.product, b.product)) if to_baseline else ()
+    two = Two(a.sets, b.sets, same, plan.evaluation.report.seed)
+    inputs: dict[str, Input] = {f"a.{place}": ref for place, ref in enumerate(a.contributions.values())}
+    inputs |= {f"b.{place}": ref for place, ref in enumerate(b.contributions.values())}
     task = plan.graph.add(
         Task(
             name="measure",
             label=f"measure differences between {names[0]} and {names[1]}",
             settings={
-                "a": _plain(of_a),
-                "b": _plain(of_b),
+                "a": _as_settings(a.sets),
+                "b": _as_settings(b.sets),
                 "same": [list(pair) for pair in two.same],
                 "seed": two.seed,
             },
             inputs=inputs,
-            function=functools.partial(stage.differences, two),
+            function=functools.partial(compute.compare_systems, two),
             libraries=LIBRARIES,
         )
     )
-    plan.graph.compared.append(Compared(*names, to_baseline, task.ref()))
+    plan.graph.products.append(SystemPair({"system": names[1]}, task.ref(), names[0], to_baseline))
 
 
-def _same(a: Answered, b: Answered) -> Iterator[tuple[int, int]]:
+def _same_attacks(a: StrongestAttack, b: StrongestAttack) -> Iterator[tuple[int, int]]:
     """The attacks that are on both: with the same attacker, extractor and back end, whatever the levels of the systems."""
-    named: list[dict[tuple[str, str, str, str, str], list[int]]] = [{}, {}]
-    for found, one in zip(named, (a, b)):
-        for number, attack in enumerate(one.attacks):
+    numbers: list[dict[tuple[str, ...], list[int]]] = [{}, {}]
+    for listed, product in zip(numbers, (a, b)):
+        for number, attack in enumerate(product.attacks):
             trained = re.sub(r"\s*\([^()]*\)", "", attack["trained_on"])
             key = (attack["condition"], attack["attacker"], attack["extractor"], attack["backend"], trained)
-            found.setdefault(key, []).append(number)
-    for key, numbers in named[0].items():
-        others = named[1].get(key, [])
-        if len(numbers) == len(others) == 1:
-            yield numbers[0], others[0]
+            listed.setdefault(key, []).append(number)
+    for same, of_a in numbers[0].items():
+        of_b = numbers[1].get(same, [])
+        if len(of_a) == len(of_b) == 1:
+            yield of_a[0], of_b[0]
 
 
-def _plain(sets: Sets) -> dict[str, Any]:
+def _as_settings(sets: Sets) -> dict[str, Any]:
     return {
         "attacks": {name: list(ids) for name, ids in sets.attacks.items()},
         "means": {name: dict(weights) for name, weights in sets.means.items()},
         "protected": list(sets.protected),
     }
+
+
+KIND = ProductKind(order=30, plan=plan_strongest, collect=collect_strongest, needs_speech=False)

@@ -22,7 +22,7 @@ VERSION = "held-out check 2"
 PAIRS = "held_out.parquet"
 
 
-def run(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
+def check_held_out(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
     """Write the scores of held-out speakers (``held_out.parquet``: first, second, score, target), and a record.
 
     Inputs are ``vectors`` (ids ``UTT`` or ``UTT#k``, a piece), ``vectors.1``, ... (other draws of the anonymiser's random numbers,
@@ -39,7 +39,7 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
     The record has ``eer`` (ROCCH, a fraction) and ``cllr_min`` (bits), None where there are none, then with a ``reason``;
     ``speakers`` (compared), ``n_target``, ``n_nontarget``, ``same_session`` (targets are pieces of one recording) and ``summary``.
     """
-    several = [one.usable() for one in compute.draws(work)]
+    several = [one.usable() for one in compute.read_draws(work)]
     sexes: dict[str, str] = work.input("sexes")
     first = several[0]
     held = hold_out_speakers(sexes, sexes)
@@ -87,7 +87,7 @@ def _scores(
     vectors = several[0].vectors[compared.rows]
     with tempfile.TemporaryDirectory(dir=work.folder()) as made:  # in the store: no other place need have room
         if work.has("backend") or not backend.is_fitted(settings):
-            scorer = compute.load(backend, settings, work)
+            scorer = compute.load_backend(backend, settings, work)
         else:
             known = np.concatenate([one.vectors for one in several])
             speakers = [name for one in several for name in one.speakers]

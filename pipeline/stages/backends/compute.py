@@ -15,14 +15,14 @@ VERSION = "back end fit 3"
 RECORD = "fit.json"
 
 
-def run(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
+def fit_backend(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
     """Write the parameters and their record. Training vectors that could not be extracted are left out, counted.
 
     The input ``vectors`` is the first draw; ``vectors.1``, ``vectors.2``, ... are others, of which all vectors count as well.
     ``sexes`` (``f``, ``m`` or ``u`` by speaker, of all speakers of the training set, whether or not they have usable vectors)
     says who is held out to choose by: those whom the run's networks do not learn from. Without it the back end decides.
     """
-    several = draws(work)
+    several = read_draws(work)
     usable = [one.usable() for one in several]
     speakers = [name for one in usable for name in one.speakers]
     vectors = np.concatenate([one.vectors for one in usable])
@@ -40,7 +40,7 @@ def _choice(several: list[Vectors], speakers: list[str], sexes: dict[str, str]) 
     return pair_held_out(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
 
 
-def draws(work: Work, name: str = "vectors") -> list[Vectors]:
+def read_draws(work: Work, name: str = "vectors") -> list[Vectors]:
     """The vectors of an input, a set a draw of the anonymiser's random numbers: ``vectors``, ``vectors.1``, ``vectors.2``, ..."""
     found = [work.input(name)]
     while work.has(f"{name}.{len(found)}"):
@@ -48,7 +48,7 @@ def draws(work: Work, name: str = "vectors") -> list[Vectors]:
     return found
 
 
-def load(backend: type[Backend], settings: ComponentSettings, work: Work) -> Backend:
+def load_backend(backend: type[Backend], settings: ComponentSettings, work: Work) -> Backend:
     """The back end of a task: with the parameters among its inputs, if there are any."""
     if not work.has("backend"):
         return backend(settings, None)

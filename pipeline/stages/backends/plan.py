@@ -4,20 +4,94 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pipeline.contracts import Backend
-from pipeline.engine.task import Input, Task, Value
+from pipeline.engine.task import Input, Ref, Task, Value
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.protocol.cuts import Pieces, Whole
-from pipeline.stages.backends import check_held_out
-from pipeline.stages.backends import compute as fit
-from pipeline.stages.plan import Plan, Scorer
+from pipeline.stages.backends import check_held_out, compute
 from pipeline.stages.settings import Chosen
 from pipeline.stages.speech.plan import TrainingSet
 from pipeline.stages.training.plan import LoadedExtractor, is_fitted
 
+if TYPE_CHECKING:
+    from pipeline.stages.plan import Plan
 
-def back_ends(plan: Plan) -> None:
+
+@dataclass(frozen=True)
+class Scorer:
+    """A back end with its parameters, for one extractor.
+
+    Attributes:
+        label: of the back end.
+        model: its parameters; None where it has none.
+        learnt: the training set that goes with it: that of its parameters, or of its check.
+        note: what the reader of its numbers must know.
+        check: how well it tells held-out training speakers apart.
+        variant: which of the attacks that its parameters serve; '' for the first.
+    """
+
+    label: str
+    chosen: Chosen[Backend]
+    model: Input | None = None
+    learnt: TrainingSet | None = None
+    note: str = ""
+    check: Ref | None = None
+    variant: str = ""
+
+    @property
+    def component(self) -> type[Backend]:
+        return self.chosen.component
+
+    @property
+    def shown(self) -> str:
+        """What tables call it."""
+        return f"{self.label}, {self.variant}" if self.variant else self.label
+
+    @property
+    def centred(self) -> bool:
+        """Whether it centres vectors on the enrolment."""
+        return self.component.centres_on_enrolment(self.chosen.settings)
+
+    @property
+    def variants(self) -> list[Scorer]:
+        """The back end in each way in which its parameters are an attack of their own."""
+        variants = self.component.variants(self.chosen.settings).items()
+        return [replace(self, chosen=replace(self.chosen, settings=way), variant=name) for name, way in variants]
+
+    @property
+    def gives_llrs(self) -> bool:
+        """Whether scores are natural-log likelihood ratios."""
+        return self.component.gives_llrs(self.chosen.settings)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run makes its parameters."""
+        return isinstance(self.model, Ref)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Utterances that were left out of the speech on which the run trains it."""
+        return self.learnt.left_out if self.is_trained and self.learnt is not None else ()
+
+    def inputs(self) -> dict[str, Input]:
+        """What score tasks read beside vectors."""
+        return {} if self.model is None else {"backend": self.model}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the signature says of the back end: its settings, and where its parameters come from."""
+        parameters: dict[str, Any] = {}
+        if isinstance(self.model, Value):
+            parameters = {"weights": self.model.digest}
+        elif self.is_trained and self.learnt is not None:
+            parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
+        return {**self.chosen.numeric(), **parameters}
+
+
+def plan_back_ends(plan: Plan) -> None:
     """Each back end for each extractor, on original speech and on that of each system that an attacker trains on.
 
     Raises:
@@ -28,20 +102,21 @@ def back_ends(plan: Plan) -> None:
     _extract(plan)
     for label, chosen in plan.evaluation.backends.items():
         for extractor in plan.scored:
-            backend = _of_system(plan, label, chosen, extractor)
+            backend = _for_vectors(plan, label, chosen, extractor)
             weights = backend.weights(plan.evaluation.paths.weights)
-            given = Value(weights.digest, weights.folder) if weights else None
+            parameters = Value(weights.digest, weights.folder) if weights else None
             if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
                 plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
                 continue
-            for learnt in _learnt(plan, extractor):
+            for learnt in _training_sets(plan, extractor):
                 key = (label, extractor.key, learnt.key if learnt is not None else None)
                 if not is_fitted(plan.evaluation, backend):
-                    plan.scorers[key] = _checked(plan, Scorer(label, backend, given, learnt), extractor)
-                elif _lacks_speech(plan, label, extractor, learnt):
-                    assert learnt is not None
-                    plan.graph.trained_on.setdefault(label, {})[learnt.label] = learnt.rows["speaker"].nunique()
-                    plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+                    plan.scorers[key] = _checked(plan, Scorer(label, backend, parameters, learnt), extractor)
+                    continue
+                _require_speech(plan, label, extractor, learnt)
+                assert learnt is not None
+                plan.graph.trained_on.setdefault(label, {})[learnt.label] = learnt.rows["speaker"].nunique()
+                plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
 
 
 def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str, Mapping[str, int]]) -> None:
@@ -64,13 +139,14 @@ def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str,
                 faults.setdefault((label, error.what), []).append(name)
                 remedies[error.remedy.replace("<label>", label)] = None
     if faults:
-        found = [Fault(what, f"backend.{label} on {'; '.join(names)}") for (label, what), names in faults.items()]
+        listed = [Fault(text, f"backend.{label} on {'; '.join(names)}") for (label, text), names in faults.items()]
+        first = listed[0]
         raise DataError(
-            found[0].what, where=found[0].where, remedy="; ".join(remedies), faults=found if len(found) > 1 else []
+            first.what, where=first.where, remedy="; ".join(remedies), faults=listed if len(listed) > 1 else []
         )
 
 
-def _of_system(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:
+def _for_vectors(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:
     """The back end with the parameters that go with the vectors of a model that learnt from a system's speech, where it is such.
 
     Raises:
@@ -78,36 +154,36 @@ def _of_system(plan: Plan, label: str, chosen: Chosen[Backend], extractor: Loade
     """
     if extractor.tables is None or not extractor.of_system:
         return chosen
-    theirs = plan.evaluation.models.backends.get((label, extractor.of_system))
-    if theirs is None and chosen.weights(plan.evaluation.paths.weights) is not None:
+    matching = plan.evaluation.models.backends.get((label, extractor.of_system))
+    if matching is None and chosen.weights(plan.evaluation.paths.weights) is not None:
         raise ConfigError(
             f"the parameters of the back end {label} go with vectors that know original speech, and those of {extractor.label} do not",
             where=f"backend {label}, extractor {extractor.name}",
             remedy=f"set backend.{label}.source=found, or leave the attackers with training=anonymised out",
         )
-    return theirs or chosen
+    return matching or chosen
 
 
-def _learnt(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | None]:
+def _training_sets(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | None]:
     """The speech on which attackers with this extractor train their back end: original, or that of a system."""
-    made = plan.trainings
+    trainings = plan.trainings
     if extractor.tables is not None:
-        yield None if extractor.is_adapted else made.original
+        yield None if extractor.is_adapted else trainings.original
     elif extractor.system:
-        yield made.known_to(extractor)
+        yield trainings.known_to(extractor)
     else:
-        yield made.original
-        yield from {one.key: one for one in made.anonymised.values()}.values()
+        yield trainings.original
+        yield from {learnt.key: learnt for learnt in trainings.anonymised.values()}.values()
 
 
-def _lacks_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: TrainingSet | None) -> bool:
-    """Whether there is speech to train a back end on.
+def _require_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: TrainingSet | None) -> None:
+    """That there is speech to train a back end on.
 
     Raises:
         DataError: there is none.
     """
     if learnt is not None:
-        return True
+        return
     if extractor.tables is not None and extractor.is_adapted:
         raise DataError(
             f"the back end {label} cannot be trained for vectors that know anonymised speech: of which system, is not said",
@@ -126,16 +202,16 @@ def _lacks_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: Tr
 def _extract(plan: Plan) -> None:
     """What back ends and checks need of the training sets, all at once: each file is decoded once for all extractors."""
     needs: dict[Pieces | Whole, list[tuple[TrainingSet, LoadedExtractor]]] = {}
-    fitted = [one for one in plan.evaluation.backends.values() if is_fitted(plan.evaluation, one)]
+    fitted = [backend for backend in plan.evaluation.backends.values() if is_fitted(plan.evaluation, backend)]
     for extractor in plan.scored:
-        for learnt in _learnt(plan, extractor):
+        for learnt in _training_sets(plan, extractor):
             if learnt is None or extractor.tables is not None:
                 continue
             for backend in plan.evaluation.backends.values():
                 if backend in fitted or plan.judges(extractor, learnt):
                     needs.setdefault(_cut(backend, extractor, learnt), []).append((learnt, extractor))
-    for cut, several in needs.items():
-        plan.features.extract([(draw, extractor) for learnt, extractor in several for draw in learnt.draws], cut)
+    for cut, pairs in needs.items():
+        plan.features.extract([(draw, extractor) for learnt, extractor in pairs for draw in learnt.draws], cut)
 
 
 def _cut(backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> Pieces | Whole:
@@ -148,13 +224,13 @@ def _cut(backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingS
 def _vectors(plan: Plan, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> dict[str, Input]:
     """The vectors of a training set as inputs, one a draw: ``vectors``, ``vectors.1`` and so on."""
     cut = _cut(backend, extractor, learnt)
-    found: list[Input] = []
+    vectors: list[Input] = []
     for draw in learnt.draws:
         if isinstance(cut, Pieces):
-            found.append(plan.features.pieces(draw, extractor, cut.seconds))
+            vectors.append(plan.features.pieces(draw, extractor, cut.seconds))
         else:
-            found.append(plan.features.vectors(draw, extractor, draw.wanted))
-    return {f"vectors.{number}" if number else "vectors": one for number, one in enumerate(found)}
+            vectors.append(plan.features.vectors(draw, extractor, draw.wanted))
+    return {f"vectors.{number}" if number else "vectors": draw for number, draw in enumerate(vectors)}
 
 
 def _fitted(
@@ -168,7 +244,7 @@ def _fitted(
             label=f"fit {label} for {extractor.label} on {learnt.label}",
             settings={**backend.numeric(), "within_session": within},
             inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes},
-            function=functools.partial(fit.run, backend.component, backend.settings, within),
+            function=functools.partial(compute.fit_backend, backend.component, backend.settings, within),
             code=(backend.module,),
             libraries=backend.component.libraries,
         )
@@ -184,16 +260,16 @@ def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
     if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
         return scorer
     within = learnt.one_each
-    given: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Value) else {}
+    parameters: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Value) else {}
     task = plan.graph.add(
         Task(
             name="check",
             label=f"check {scorer.label} for {extractor.label} on held-out speakers of {learnt.label}",
             settings={**backend.numeric(), "within_session": within},
-            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes, **given},
-            function=functools.partial(check_held_out.run, backend.component, backend.settings, within),
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes, **parameters},
+            function=functools.partial(check_held_out.check_held_out, backend.component, backend.settings, within),
             code=(backend.module,),
             libraries=("numpy", "scipy", *backend.component.libraries),
         )
     )
-    return scorer.with_check(task.ref())
+    return replace(scorer, check=task.ref())

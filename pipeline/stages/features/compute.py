@@ -47,7 +47,7 @@ class ExtractorSpec:
     trained: bool
 
 
-def run(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int, work: Work) -> None:
+def extract_features(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int, work: Work) -> None:
     """Write ``features.parquet`` for each missing extractor.
 
     Where recordings stand for themselves, rows are keyed by the digest of the audio, in order, so the same file in two sets is

@@ -50,10 +50,10 @@ def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
     lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
     seconds = lengths.groupby(pieces["speaker"]).sum()
     counts = halves.inputs["speaker"].value_counts()
-    whole = pieces[NAMED].drop_duplicates(["speaker", "set", "utterance"])
+    recordings = pieces[NAMED].drop_duplicates(["speaker", "set", "utterance"])
     return [
         Spoken(str(speaker), Wanted.of(own), int(counts[speaker]), float(seconds[speaker]))
-        for speaker, own in whole.groupby("speaker", sort=True)
+        for speaker, own in recordings.groupby("speaker", sort=True)
     ]
 
 
@@ -64,10 +64,14 @@ class Features:
     Attributes:
         machine: device and threads.
         graph: gets the tasks.
+        complete: artefacts of whole recordings of the evaluated speech, by the label of the system.
+        trims: whether an extractor drops digital silence before it takes the vectors that back ends compare, by its label.
     """
 
     machine: Machine
     graph: Graph
+    complete: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
+    trims: dict[str, bool] = field(default_factory=dict)
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Wanted], Input] = field(default_factory=dict)
     _selects: dict[tuple[SpeechKey, Wanted], SelectVectors] = field(default_factory=dict)
@@ -83,26 +87,26 @@ class Features:
         wanted: dict[tuple[SpeechKey, str], tuple[SpeechSet, dict[ExtractorKey, LoadedExtractor]]] = {}
         for speech, extractor in needs:
             if extractor.tables is None and (speech.key, extractor.key, cut) not in self._refs:
-                of = "" if extractor.system == speech.system else extractor.system
-                wanted.setdefault((speech.key, of), (speech, {}))[1][extractor.key] = extractor
-        for (_, of), (speech, several) in wanted.items():
-            label = f"{speech.label}, as learnt from {of}," if of else speech.label
+                origin = "" if extractor.system == speech.system else extractor.system
+                wanted.setdefault((speech.key, origin), (speech, {}))[1][extractor.key] = extractor
+        for (_, origin), (speech, extractors) in wanted.items():
+            label = f"{speech.label}, as learnt from {origin}," if origin else speech.label
             tasks = [
-                self._task(f"{label} {number}/{len(speech.audio)}", audio, several, cut, seconds)
+                self._task(f"{label} {number}/{len(speech.audio)}", audio, extractors, cut, seconds)
                 for number, (audio, seconds) in enumerate(zip(speech.audio, speech.seconds), 1)
             ]
-            for key in several:
+            for key in extractors:
                 self._refs[speech.key, key, cut] = tuple(task.ref(key) for task in tasks)
             if cut == Whole() and speech.key == SpeechKey(speech.system):
-                self._heard(speech, several)
+                self._note_silence(speech, extractors)
 
-    def _heard(self, speech: SpeechSet, several: dict[ExtractorKey, LoadedExtractor]) -> None:
-        """For the diagnostics: one extractor's artefacts count the silence of a system as well as any other's."""
-        heard = self.graph.heard
-        heard.systems.setdefault(speech.system, self._refs[speech.key, next(iter(several)), Whole()])
-        for one in several.values():
-            if one.is_scored:
-                heard.trims[one.name] = one.component.preparation(one.chosen.settings).trim_zeros
+    def _note_silence(self, speech: SpeechSet, extractors: dict[ExtractorKey, LoadedExtractor]) -> None:
+        """For the checks: one extractor's artefacts count the silence of a system as well as any other's."""
+        self.complete.setdefault(speech.system, self._refs[speech.key, next(iter(extractors)), Whole()])
+        for extractor in extractors.values():
+            if extractor.is_scored:
+                preparation = extractor.component.preparation(extractor.chosen.settings)
+                self.trims[extractor.name] = preparation.trim_zeros
 
     def vectors(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Input:
         """The vectors of utterances, as this speech has them."""
@@ -123,51 +127,53 @@ class Features:
         """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor."""
         if not extractors:
             return {}
-        several = {extractor.key: extractor for extractor in extractors}
-        refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in several}
+        by_key = {extractor.key: extractor for extractor in extractors}
+        refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in by_key}
         for half in halves:
             select = SelectAudio(speech.listing, len(speech.manifests), half.wanted)
             audio = Derived(speech.manifests, select, select.content())
             label = f"segments of {speech.label} {half.speaker}"
-            task = self._task(label, audio, several, Segments(half.count), half.seconds)
-            for key in several:
+            task = self._task(label, audio, by_key, Segments(half.count), half.seconds)
+            for key in by_key:
                 refs[key].append(task.ref(key))
         speakers = tuple(half.speaker for half in halves)
-        return {key: Derived(tuple(found), SelectSegments(speakers)) for key, found in refs.items()}
+        return {key: Derived(tuple(artefacts), SelectSegments(speakers)) for key, artefacts in refs.items()}
 
     def _task(
-        self, what: str, audio: Input, several: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
+        self, name: str, audio: Input, extractors: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
     ) -> Task:
-        specs, outputs = self._made(several)
+        specs, outputs = self._specify(extractors)
         return self.graph.add(
             Task(
                 name="extract",
-                label=f"extract {what}",
+                label=f"extract {name}",
                 settings=cut.numeric(),
                 inputs={"audio": audio},
                 outputs=outputs,
-                function=functools.partial(compute.run, specs, cut, self.machine.device, self.machine.threads),
+                function=functools.partial(
+                    compute.extract_features, specs, cut, self.machine.device, self.machine.threads
+                ),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
             )
         )
 
-    def _made(
-        self, several: dict[ExtractorKey, LoadedExtractor]
+    def _specify(
+        self, extractors: dict[ExtractorKey, LoadedExtractor]
     ) -> tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]:
         """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
-        which = tuple(several)
-        if which not in self._together:
-            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in several.items()}
-            outputs: dict[Name, Output] = {key: _output(extractor) for key, extractor in several.items()}
-            self._together[which] = specs, outputs
-        return self._together[which]
+        keys = tuple(extractors)
+        if keys not in self._together:
+            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in extractors.items()}
+            outputs: dict[Name, Output] = {key: _output(extractor) for key, extractor in extractors.items()}
+            self._together[keys] = specs, outputs
+        return self._together[keys]
 
     def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Value | Derived:
         if extractor.tables is not None:
-            name = speech.key.file_label
-            found = extractor.tables.select(name, wanted.table, allow_partial=extractor.allow_partial)
-            return Value(vectors.content(found), found)
+            label = speech.key.file_label
+            table = extractor.tables.select(label, wanted.table, allow_partial=extractor.allow_partial)
+            return Value(vectors.content(table), table)
         # One value for all extractors: its digest is worked out once.
         if (speech.key, wanted) not in self._selects:
             self._selects[speech.key, wanted] = SelectVectors(speech.listing, len(speech.manifests), wanted)
@@ -177,7 +183,7 @@ class Features:
 
 def _output(extractor: LoadedExtractor) -> Output:
     """The output of an extractor; how recordings are brought to its rate is another library's where its settings say so."""
-    made = extractor.output()
+    output = extractor.output()
     if extractor.component.preparation(extractor.chosen.settings).resampler != "torchaudio_sinc":
-        return made
-    return dataclasses.replace(made, libraries=(*made.libraries, "torchaudio"))
+        return output
+    return dataclasses.replace(output, libraries=(*output.libraries, "torchaudio"))

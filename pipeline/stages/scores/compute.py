@@ -15,10 +15,10 @@ from pipeline.tables.scores import ScoreMatrix
 VERSION = "scores 2"
 
 
-def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
+def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
-    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
+    ProgressGroup enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
     draw of the enrolment; ``enrolment.1``, ``enrolment.2``, ... are others, and a model has the utterances of all. The back end may
     adapt to them first.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
@@ -26,7 +26,7 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
     in ``thinned.parquet``, and what is measured of these scores does not stand on everything that was expected.
     """
     listed: TrialSet = work.input("trials")
-    draws: list[Vectors] = compute.draws(work, "enrolment")
+    draws: list[Vectors] = compute.read_draws(work, "enrolment")
     trial: Vectors = work.input("trial")
     lost = list(dict.fromkeys(entry for one in (*draws, trial) for entry in one.unusable()))
     draws, trial = [one.usable() for one in draws], trial.usable()
@@ -40,7 +40,7 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
     vectors = [one.vectors[[rows[name] for name in listed.enrolment.loc[kept, "utterance"]]]
                for one, rows, kept in zip(draws, places, there)]  # fmt: skip
     enrolled, model = np.concatenate(vectors), np.array([number[name] for name in members["model"]], dtype=int)
-    scorer = compute.load(backend, settings, work).adapt(enrolled, model, len(draws))
+    scorer = compute.load_backend(backend, settings, work).adapt(enrolled, model, len(draws))
     matrix = _of_models(scorer, backend.enrolment(settings), enrolled, model, len(models), trial.vectors)
 
     column = {name: place for place, name in enumerate(trial.ids)}
@@ -92,13 +92,13 @@ def _of_models(
     return total / np.bincount(model, minlength=n_models)[:, None]
 
 
-def pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
+def score_pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write the scores of all utterances of one speech against all of another, ``rows`` and ``columns`` among the inputs.
 
     An utterance is a model of one: both sides of a pair are treated alike.
     """
     rows, columns = work.input("rows").usable(), work.input("columns").usable()
-    scorer = compute.load(backend, settings, work)
+    scorer = compute.load_backend(backend, settings, work)
     models = scorer.enrol(rows.vectors, np.arange(len(rows.ids)), len(rows.ids))
     lost = _lost(work.input("rows"), work.input("columns"))
     matrix = scorer.score(models, columns.vectors)
@@ -106,7 +106,7 @@ def pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> No
     work.note(lost=[list(entry) for entry in lost])
 
 
-def ranks(extractor: type[Extractor], work: Work) -> None:
+def score_ranks(extractor: type[Extractor], work: Work) -> None:
     """Write the similarity of inputs to one reference a speaker: the pooled vectors of that speaker's reference half.
 
     Where evidence is optional, an input without any is equally similar to all references; else it is lost. Without a reference

@@ -1,4 +1,4 @@
-"""Given: scores that somebody else made, in the form in which stage ``score`` writes its own."""
+"""Value: scores that somebody else made, in the form in which stage ``score`` writes its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.tables import scores
 VERSION = "provided scores 1"
 
 
-def run(work: Work) -> None:
+def store_scores(work: Work) -> None:
     """Write ``scores.parquet`` (model_speaker, speaker, model, utterance, score, target) of the input ``given``."""
     table: pd.DataFrame = work.input("given")
     table.to_parquet(work.folder() / scores.TRIALS, index=False)

@@ -39,7 +39,7 @@ class Line(NamedTuple):
     sha256: str
 
 
-def run(
+def anonymise(
     anonymiser: type[Anonymiser],
     settings: ComponentSettings,
     weights: Path | None,

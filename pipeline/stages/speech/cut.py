@@ -18,7 +18,7 @@ from pipeline.tables import manifest
 VERSION = "cutting 3"
 
 
-def run(cut: Pieces, threads: int, work: Work) -> None:
+def cut_recordings(cut: Pieces, threads: int, work: Work) -> None:
     """Write a wav file a piece, float32 at the rate of the recording, and their manifest."""
     folder = work.folder()
     rows = manifest.rows_of(work.input("audio")).to_dict("records")

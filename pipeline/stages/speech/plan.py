@@ -22,8 +22,7 @@ from pipeline.seeds import digest
 from pipeline.stages import selections
 from pipeline.stages.keys import SpeechKey, TrainingKey
 from pipeline.stages.settings import Chosen, Evaluation, Machine
-from pipeline.stages.speech import compute as anonymise
-from pipeline.stages.speech import cut, synthesise
+from pipeline.stages.speech import compute, cut, synthesise
 from pipeline.tables import manifest
 from pipeline.tables.manifest import Listing, Wanted
 
@@ -83,7 +82,7 @@ class SpeechSet:
         """All that is listed."""
         return Wanted.of(self.listed)
 
-    def whole(self) -> Input:
+    def all_rows(self) -> Input:
         """All rows as one input, with names and speakers."""
         return selections.rows(self.listing.rows, NAMED) if self.listing is not None else self.manifests
 
@@ -100,7 +99,7 @@ class TrainingSet:
         anonymised: whether a system protects it.
         asked: how an attacker asked for it; what it became follows from the system.
         also: training sets of other systems that help to train a network; back ends learn nothing from them.
-        lost: utterances of it that were left out (``allow_partial``): who learns from it attacks more weakly.
+        left_out: utterances of it that were left out (``allow_partial``): who learns from it attacks more weakly.
         tasks: those that make it.
     """
 
@@ -112,12 +111,12 @@ class TrainingSet:
     asked: str = ""
     tasks: tuple[Task, ...] = ()
     also: tuple[TrainingSet, ...] = ()
-    lost: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def key(self) -> TrainingKey:
         """What it is found by."""
-        return TrainingKey(self.draws[0].key, len(self.draws), tuple(one.key for one in self.also))
+        return TrainingKey(self.draws[0].key, len(self.draws), tuple(other.key for other in self.also))
 
     @property
     def system(self) -> str:
@@ -140,7 +139,7 @@ class TrainingSet:
         return digest(self.draws[0].content, self.pieces)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What tables say of it."""
         level = f"{self.level} pieces" if self.pieces else self.level
         return f"{level}, {len(self.draws)} draws" if len(self.draws) > 1 else level
@@ -148,8 +147,8 @@ class TrainingSet:
     @functools.cached_property
     def sexes(self) -> Value:
         """The sex of each speaker, as an input."""
-        known = self.rows.drop_duplicates("speaker")
-        sexes = dict(sorted(zip(known["speaker"].astype(str), known["sex"].astype(str))))
+        speakers = self.rows.drop_duplicates("speaker")
+        sexes = dict(sorted(zip(speakers["speaker"].astype(str), speakers["sex"].astype(str))))
         return Value(digest(sexes), sexes)
 
 
@@ -162,26 +161,26 @@ def data_tasks(evaluation: Evaluation) -> list[Task]:
             name="synthesise",
             label="synthesise speakers",
             settings={name: evaluation.dataset.numeric()[name] for name in synthesise.READS},
-            function=functools.partial(synthesise.run, evaluation.dataset),
+            function=functools.partial(synthesise.render_speakers, evaluation.dataset),
             libraries=("numpy", "scipy"),
         )
     ]
 
 
-def prepared(
+def prepare_data(
     evaluation: Evaluation,
-    made: Sequence[Artefact],
+    rendered: Sequence[Artefact],
     machine: Machine,
-    known: AudioCache,
+    known_files: AudioCache,
     training_alone: bool = False,
 ) -> Prepared:
     """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
 
     Args:
         evaluation: what is asked for.
-        made: the artefacts of :func:`data_tasks`.
+        rendered: the artefacts of :func:`data_tasks`.
         machine: its threads read files.
-        known: what earlier looks at the files found.
+        known_files: what earlier looks at the files found.
         training_alone: leave out all but the training set.
 
     Raises:
@@ -190,35 +189,35 @@ def prepared(
     """
     copies: dict[SpeechKey, external_copy.Copy] = {}
     for label, system in evaluation.systems.items():
-        found = system.component.copies(system.settings)
-        if found is None:
+        folders = system.component.copies(system.settings)
+        if folders is None:
             continue
-        copy = external_copy.Copy.of(found, label)
+        copy = external_copy.Copy.of(folders, label)
         if not training_alone:
             copies[SpeechKey(label)] = copy
-            if found.second_root:
-                copies[SpeechKey(label, run=2)] = copy.at(found.second_root, "second_root")
+            if folders.second_root:
+                copies[SpeechKey(label, run=2)] = copy.at(folders.second_root, "second_root")
         if evaluation.dataset.has_training_speech and evaluation.learns_from(label):
-            there = copy.at(found.train_root or found.root, "train_root", training=True)
-            copies[SpeechKey(label, "training")] = replace(there, is_named=bool(found.train_root))
+            trained = copy.at(folders.train_root or folders.root, "train_root", training=True)
+            copies[SpeechKey(label, "training")] = replace(trained, is_named=bool(folders.train_root))
     # Only listed here: what is decoded later is checked then, by the digests that are known.
-    rendered = made[0].place if made else None
+    folder = rendered[0].place if rendered else None
     try:
         data = prepare.prepare_data(
             evaluation.dataset,
-            rendered,
+            folder,
             copies,
             evaluation.allow_partial,
             machine.threads,
-            known,
+            known_files,
             training_alone,
             evaluation.paths.store / "recordings",
         )
     except DataError:
-        for artefact in made:
+        for artefact in rendered:
             artefact.look()
         raise
-    for artefact in made:
+    for artefact in rendered:
         if _is_another(artefact, data.manifest):
             artefact.look()
     return data
@@ -228,16 +227,6 @@ def _is_another(artefact: Artefact, rows: pd.DataFrame) -> bool:
     """Whether files of an artefact are known to hold something else than was written."""
     written = {str(artefact.place / name): entry["sha256"] for name, entry in artefact.record["files"].items()}
     return any(written.get(path, sha) != sha for path, sha in zip(rows["path"], rows["sha256"]))
-
-
-def evaluated_rows(data: Prepared) -> pd.DataFrame:
-    """The rows that are enrolled and tried."""
-    return data.manifest[data.manifest["role"] != "train"]
-
-
-def training_rows(data: Prepared) -> pd.DataFrame:
-    """The rows to train on."""
-    return data.manifest[data.manifest["role"] == "train"]
 
 
 def seconds(rows: pd.DataFrame) -> float:
@@ -252,44 +241,26 @@ def one_recording_each(rows: pd.DataFrame) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Shard:
     """Some rows whose files are given, or made by a task.
 
     Attributes:
         rows: what they are.
-        made: by the task; None where the files are given.
+        ref: what the task makes; None where the files are given.
     """
 
     rows: pd.DataFrame
     seconds: float
-    made: Ref | None = None
-    _given: dict[tuple[str, ...], Value] = field(default_factory=dict)
+    ref: Ref | None = None
+    _inputs: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     def read(self, columns: tuple[str, ...]) -> Input:
         """The files with these columns, for those who read them: what a task makes has all."""
-        if self.made is not None:
-            return self.made
-        if columns not in self._given:
-            self._given[columns] = selections.rows(self.rows, columns)
-        return self._given[columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Rows in parts.
-
-    Attributes:
-        listed: all of them, ordered by set and utterance.
-    """
-
-    several: tuple[Part, ...]
-    listed: pd.DataFrame
-
-    @classmethod
-    def of(cls, several: Sequence[Part], none: pd.DataFrame) -> Parts:
-        """Parts together; ``none`` is a table without rows, for no parts."""
-        listed = pd.concat([part.rows for part in several], ignore_index=True) if several else none
-        return cls(tuple(several), listed.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True))
+        if self.ref is not None:
+            return self.ref
+        if columns not in self._inputs:
+            self._inputs[columns] = selections.rows(self.rows, columns)
+        return self._inputs[columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,9 +269,15 @@ class Originals:
 
     Attributes:
         rows: of the manifest.
+        shards: the rows, or pieces of them, in parts.
     """
 
     rows: pd.DataFrame
+    shards: tuple[Shard, ...]
+
+    @classmethod
+    def split(cls, rows: pd.DataFrame) -> Originals:
+        return cls(rows, tuple(Shard(part, seconds(part)) for part in split_shards(rows)))
 
     @functools.cached_property
     def listing(self) -> Listing:
@@ -308,20 +285,22 @@ class Originals:
         return Listing(self.rows)
 
     @functools.cached_property
-    def parts(self) -> Parts:
-        """The rows in shards, for systems that are run here."""
-        return Parts.of([Part(part, seconds(part)) for part in split_shards(self.rows)], self.rows[:0])
+    def listed(self) -> pd.DataFrame:
+        """The rows of all shards, ordered by set and utterance."""
+        rows = [shard.rows for shard in self.shards]
+        table = pd.concat(rows, ignore_index=True) if rows else self.rows[:0]
+        return table.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True)
 
 
-def _drawn(system: Chosen[Anonymiser], level: str, count: int) -> tuple[str, list[Chosen[Anonymiser]]]:
+def _draw(system: Chosen[Anonymiser], level: str, count: int) -> tuple[str, list[Chosen[Anonymiser]]]:
     """The level at which a system can give pseudo-voices if it is asked for one, and the system there under so many draws of its random
     numbers: one where nothing is random, or where it was run elsewhere."""
     component = system.component
-    there = component.at_level(system.settings, level) if level != "same" else None
-    settings = system.settings if there is None else there
+    at_level = component.at_level(system.settings, level) if level != "same" else None
+    settings = system.settings if at_level is None else at_level
     again = [component.rerun(settings, number) for number in range(1, count)]
-    several = [settings, *(one for one in again if one is not None)]
-    return component.level(settings), [replace(system, settings=one) for one in several]
+    draws = [settings, *(drawn for drawn in again if drawn is not None)]
+    return component.level(settings), [replace(system, settings=drawn) for drawn in draws]
 
 
 @dataclass(frozen=True)
@@ -334,39 +313,39 @@ class SpeechSets:
 
     @functools.cached_property
     def _evaluated(self) -> Originals:
-        return Originals(evaluated_rows(self.data))
+        return Originals.split(self.data.manifest[self.data.manifest["role"] != "train"])
 
     @functools.cached_property
     def _enrolled(self) -> Originals:
-        return Originals(self.data.manifest[self.data.manifest["role"] == "enrolment"])
+        return Originals.split(self.data.manifest[self.data.manifest["role"] == "enrolment"])
 
     @functools.cached_property
     def _learnt(self) -> Originals:
-        return Originals(self.training_rows)
+        return Originals.split(self.training_rows)
 
     def evaluated(self, label: str) -> SpeechSet:
         """The evaluation sets of a system."""
-        return self._of(SpeechKey(label), self.evaluation.systems[label], self._evaluated)
+        return self._copy(SpeechKey(label), self.evaluation.systems[label], self._evaluated)
 
     def second_run(self, label: str) -> SpeechSet | None:
         """The evaluation sets of a random system under other random numbers; None for a deterministic one."""
         key, system = SpeechKey(label, run=2), self.evaluation.systems[label]
         if system.component.copies(system.settings) is not None:
-            return self._of(key, system, self._evaluated) if key in self.data.external else None
+            return self._copy(key, system, self._evaluated) if key in self.data.external else None
         again = system.component.rerun(system.settings, 1)
-        return None if again is None else self._of(key, Chosen(system.name, system.component, again), self._evaluated)
+        return None if again is None else self._copy(key, replace(system, settings=again), self._evaluated)
 
     def enrolment_draws(self, own: SpeechSet, attacker: AttackerSettings) -> tuple[SpeechSet, ...]:
         """The enrolment sets as an attacker anonymises them, a speech set a draw; ``own``, the evaluation sets of the system, serve where
         level and random numbers are the system's own."""
         system = self.evaluation.systems[own.system]
-        level, drawn = _drawn(system, attacker.enrolment_level, attacker.enrolment_draws)
-        made = [
-            self._of(SpeechKey(own.system, "enrolment", run, level), one, self._enrolled, level)
-            for run, one in enumerate(drawn, 1)
-            if one.settings != system.settings
+        level, draws = _draw(system, attacker.enrolment_level, attacker.enrolment_draws)
+        speech = [
+            self._copy(SpeechKey(own.system, "enrolment", run, level), drawn, self._enrolled, level)
+            for run, drawn in enumerate(draws, 1)
+            if drawn.settings != system.settings
         ]
-        return tuple(made) if len(made) == len(drawn) else (own, *made)
+        return tuple(speech) if len(speech) == len(draws) else (own, *speech)
 
     def training(self, label: str, attacker: AttackerSettings | None = None) -> TrainingSet:
         """The training set of the original speech, or its copy that a system protects as an attacker wants it.
@@ -375,28 +354,28 @@ class SpeechSets:
         """
         system, rows = self.evaluation.systems[label], self.training_rows
         component, one_each = system.component, one_recording_each(rows)
+        missing = self.data.training_gaps.untrained
         if attacker is None or component.copies(system.settings) is not None:
-            key = SpeechKey(label, "training")
-            there = self.data.external.get(key)
-            speech = self._of(key, system, self._learnt) if there is None else self._theirs(key, system, rows, there)
+            speech = self._training_copy(SpeechKey(label, "training"), system, rows)
+            present = set(speech.listed["utterance"])
+            missing = (*missing, *(name for name in rows["utterance"] if name not in present))
             level, asked = component.level(system.settings), attacker.training_request if attacker is not None else ""
-            left = set(speech.listed["utterance"])
-            lost = (*self.data.training_gaps.untrained, *(name for name in rows["utterance"] if name not in left))
-            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, lost=lost)
-        level, drawn = _drawn(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
-        parts, cuts = self._pieces(rows) if one_each else (self._learnt.parts, ())
+            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, left_out=missing)
+        level, systems = _draw(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
+        originals, cuts = self._cut(rows) if one_each else (self._learnt, ())
         draws = [
-            self._anonymised(SpeechKey(label, "training", run=number, level=level), level, one, parts)
-            for number, one in enumerate(drawn, 1)
+            self._anonymised(SpeechKey(label, "training", run=run, level=level), level, drawn, originals)
+            for run, drawn in enumerate(systems, 1)
         ]
-        tasks = (*cuts, *(task for one in draws for task in one.tasks))
-        lost = self.data.training_gaps.untrained
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, lost=lost)
+        tasks = (*cuts, *(task for draw in draws for task in draw.tasks))
+        return TrainingSet(
+            tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, left_out=missing
+        )
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:
         """The rows to train on: all, or the share that the trainer asks for, two recordings of each speaker at least."""
-        rows, train = training_rows(self.data), self.evaluation.train
+        rows, train = self.data.manifest[self.data.manifest["role"] == "train"], self.evaluation.train
         share = train.trainer.share(train.settings) if train is not None else 1.0
         if share == 1 or not len(rows):
             return rows
@@ -406,66 +385,69 @@ class SpeechSets:
         kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil).clip(lower=2)
         return rows.loc[order.index[kept].sort_values()]
 
-    def _pieces(self, rows: pd.DataFrame) -> tuple[Parts, tuple[Task, ...]]:
+    def _cut(self, rows: pd.DataFrame) -> tuple[Originals, tuple[Task, ...]]:
         """Pieces of recordings, a shard a task."""
-        tasks, parts = [], []
-        several = split_shards(rows)
-        for number, part in enumerate(several, 1):
-            task = Task(
+        parts = split_shards(rows)
+        tasks = [
+            Task(
                 name="cut",
-                label=f"cut training set {number}/{len(several)}",
+                label=f"cut training set {number}/{len(parts)}",
                 settings=PIECES.numeric(),
                 inputs={"audio": selections.rows(part, (*NAMED, "sex", "role"))},
-                function=functools.partial(cut.run, PIECES, self.machine.threads),
+                function=functools.partial(cut.cut_recordings, PIECES, self.machine.threads),
                 libraries=("soundfile", "numpy"),
                 resources=Resources(seconds(part)),
             )
-            tasks.append(task)
-            parts.append(Part(cut_rows(part, PIECES), seconds(part), task.ref()))
-        return Parts.of(parts, self.data.manifest[:0]), tuple(tasks)
+            for number, part in enumerate(parts, 1)
+        ]
+        pieces = [Shard(cut_rows(part, PIECES), seconds(part), task.ref()) for part, task in zip(parts, tasks)]
+        return Originals(rows, tuple(pieces)), tuple(tasks)
 
-    def _of(self, key: SpeechKey, system: Chosen[Anonymiser], originals: Originals, level: str = "") -> SpeechSet:
+    def _copy(self, key: SpeechKey, system: Chosen[Anonymiser], originals: Originals, level: str = "") -> SpeechSet:
         """A speech set whose files are given, or are made; ``level`` where it is not the one that tables print."""
         shown = level or system.component.shown_level(system.settings)
         if system.component.unchanged:
             return self._given(key, shown, originals.rows, originals.listing)
         if system.component.copies(system.settings) is not None:
-            theirs = Listing(self.data.external[key], like=originals.listing)
-            return self._given(key, shown, originals.rows, theirs)
-        return self._anonymised(key, shown, system, originals.parts)
+            listing = Listing(self.data.external[key], like=originals.listing)
+            return self._given(key, shown, originals.rows, listing)
+        return self._anonymised(key, shown, system, originals)
 
-    def _theirs(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, there: pd.DataFrame) -> SpeechSet:
-        """Those rows of a training set of which somebody has an anonymised copy; all of them, unless a part may be missing."""
+    def _training_copy(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame) -> SpeechSet:
+        """A training set as it is, or those rows of which somebody has an anonymised copy: all, unless a part may be missing."""
+        copy = self.data.external.get(key)
+        if copy is None:
+            return self._copy(key, system, self._learnt)
         names = ["set", "utterance"]
-        known = pd.MultiIndex.from_frame(there[names])
-        listed = rows[pd.MultiIndex.from_frame(rows[names]).isin(known)]
+        listed = rows[pd.MultiIndex.from_frame(rows[names]).isin(pd.MultiIndex.from_frame(copy[names]))]
         shown = system.component.shown_level(system.settings)
-        return self._given(key, shown, listed, Listing(manifest.matching(there, listed)))
+        return self._given(key, shown, listed, Listing(manifest.matching(copy, listed)))
 
     def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, listing: Listing) -> SpeechSet:
         parts = split_shards(listing.rows)
         audio = tuple(selections.rows(part) for part in parts)
         return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, listing)
 
-    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Parts) -> SpeechSet:
+    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], originals: Originals) -> SpeechSet:
         component, machine = system.component, self.machine
         weights = system.weights(self.evaluation.paths.weights)
         folder = weights.folder if weights else None
-        work = functools.partial(anonymise.run, component, system.settings, folder, machine.device, machine.threads)
-        reads, several = component.reads(system.settings), parts.several
+        work = functools.partial(compute.anonymise, component, system.settings, folder, machine.device, machine.threads)
+        columns = (*NAMED, *component.reads(system.settings))
+        count = len(originals.shards)
         tasks = [
             Task(
                 name="anonymise",
-                label=f"anonymise {key.label} {number}/{len(several)}",
+                label=f"anonymise {key.label} {number}/{count}",
                 settings={**system.numeric(), "weights": weights.digest if weights else ""},
-                inputs={"audio": part.read((*NAMED, *reads))},
+                inputs={"audio": shard.read(columns)},
                 function=work,
                 code=(system.module,),
                 libraries=("soundfile", "numpy", *component.libraries),
-                resources=Resources(part.seconds, component.on_device),
+                resources=Resources(shard.seconds, component.on_device),
             )
-            for number, part in enumerate(several, 1)
+            for number, shard in enumerate(originals.shards, 1)
         ]
         refs = tuple(task.ref() for task in tasks)
-        lengths = tuple(part.seconds for part in several)
-        return SpeechSet(key, level, refs, lengths, parts.listed, None, tuple(tasks))
+        lengths = tuple(shard.seconds for shard in originals.shards)
+        return SpeechSet(key, level, refs, lengths, originals.listed, None, tuple(tasks))

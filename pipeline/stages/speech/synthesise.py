@@ -10,6 +10,6 @@ VERSION = "synthesis 1"
 READS = ("seed", "speakers", "train_speakers", "utterances", "seconds")
 
 
-def run(settings: DatasetSettings, work: Work) -> None:
+def render_speakers(settings: DatasetSettings, work: Work) -> None:
     """Write the wav files of the training and evaluation speakers."""
     synthetic.render_speech(settings, work.folder())

@@ -18,8 +18,7 @@ from pipeline.stages.keys import ExtractorKey, TrainingKey
 from pipeline.stages.settings import Chosen, Evaluation
 from pipeline.stages.speech import plan as speeches
 from pipeline.stages.speech.plan import SpeechSet, SpeechSets, TrainingSet
-from pipeline.stages.training import compute as train
-from pipeline.stages.training import pack
+from pipeline.stages.training import compute
 
 COMPARED = frozenset({"trials", "pairs"})
 """What is compared by a back end."""
@@ -35,7 +34,6 @@ class LoadedExtractor:
         weights: found on this machine; None where a task makes them, or none are needed.
         training: the task that makes them.
         learnt: the speech on which the run trains it; None for what comes with weights.
-        adapted: whether that is the anonymised speech of a system.
         maker: what trains it.
         also: what else it is trained on, for signatures.
         known: the speech that it knows where no run trained it.
@@ -50,7 +48,6 @@ class LoadedExtractor:
     weights: Weights | None = None
     training: Task | None = None
     learnt: TrainingSet | None = None
-    adapted: bool = False
     maker: Maker | None = None
     also: tuple[Any, ...] = ()
     known: str = "original"
@@ -58,6 +55,11 @@ class LoadedExtractor:
     allow_partial: bool = False
     of_system: str = ""
     is_found: bool = False
+
+    @property
+    def adapted(self) -> bool:
+        """Whether the run trains it on the anonymised speech of a system."""
+        return self.learnt is not None and self.learnt.anonymised
 
     @functools.cached_property
     def key(self) -> ExtractorKey:
@@ -76,7 +78,7 @@ class LoadedExtractor:
     @property
     def trained_on(self) -> str:
         """What tables say: ``original``, or ``anonymised`` with how."""
-        return f"anonymised ({self.learnt.said})" if self.learnt and self.adapted else self.known
+        return f"anonymised ({self.learnt.description})" if self.learnt and self.adapted else self.known
 
     @property
     def system(self) -> str:
@@ -105,13 +107,15 @@ class LoadedExtractor:
         """Utterances that were left out of the speech on which the run trains it."""
         if self.training is None or self.learnt is None:
             return ()
-        return tuple(dict.fromkeys(name for one in (self.learnt, *self.learnt.also) for name in one.lost))
+        return tuple(
+            dict.fromkeys(utterance for learnt in (self.learnt, *self.learnt.also) for utterance in learnt.left_out)
+        )
 
     def output(self, inputs: Mapping[str, Input] | None = None) -> Output:
         """The output of an extract task that holds its features; ``inputs`` are those of this output alone."""
         numbers = {**self.chosen.numeric(), "weights": self.weights.digest if self.weights else ""}
-        made = {"weights": self.training.ref()} if self.training else {}
-        return Output(numbers, {**made, **(inputs or {})}, (self.chosen.module,), self.component.libraries)
+        weights = {"weights": self.training.ref()} if self.training else {}
+        return Output(numbers, {**weights, **(inputs or {})}, (self.chosen.module,), self.component.libraries)
 
     def spec(self) -> ExtractorSpec:
         """How the extract stage builds it."""
@@ -168,10 +172,13 @@ class Trainings:
         """The training set of the speech that an extractor knows, where there is one."""
         if extractor.adapted or not extractor.of_system:
             return extractor.learnt if extractor.adapted else self.original
-        return next((one for (system, _), one in self.anonymised.items() if system == extractor.of_system), None)
+        return next(
+            (training_set for (system, _), training_set in self.anonymised.items() if system == extractor.of_system),
+            None,
+        )
 
 
-def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
+def plan_trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
     """What the chosen extractors, back ends and attackers need trained.
 
     Raises:
@@ -183,19 +190,19 @@ def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
     own: dict[str, Maker] = {}
     adapted: dict[str, Maker] = {}
     for label, chosen in evaluation.extractors.items():
-        for makers, made in (
+        for makers, training in (
             (own, chosen.component.training(chosen.settings, evaluation.train)),
             (adapted, chosen.component.adaptation(chosen.settings, evaluation.train)),
         ):
-            if made is not None:
-                makers[label] = _maker(evaluation, made, chosen, rows)
+            if training is not None:
+                makers[label] = _maker(evaluation, training, chosen, rows)
     compared = any(family.component.reads != "ranks" for family in evaluation.metrics.values())
     fitted = compared and any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
-    found = evaluation.models.adapted
+    models = evaluation.models.adapted
     adapted = {
-        label: one
-        for label, one in adapted.items()
-        if any((label, system) not in found for system in evaluation.anonymised)
+        label: maker
+        for label, maker in adapted.items()
+        if any((label, system) not in models for system in evaluation.anonymised)
     }
     adapting = bool(evaluation.adapting and evaluation.anonymised and (adapted or fitted))
     if own or (adapting and adapted):
@@ -232,10 +239,10 @@ class Maker:
 
     def numeric(self) -> dict[str, Any]:
         """All that the weights depend on beside the speech."""
-        made: dict[str, Any] = dict(self.training.settings.numeric())
+        numbers: dict[str, Any] = dict(self.training.settings.numeric())
         if self.chosen is not None and self.weights is not None:
-            made |= {"extractor": self.chosen.numeric(), "weights": self.weights.digest}
-        return made
+            numbers |= {"extractor": self.chosen.numeric(), "weights": self.weights.digest}
+        return numbers
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -245,13 +252,13 @@ class Maker:
         return tuple(dict.fromkeys((trainer.__module__, *trainer.code(self.training.settings), *begun)))
 
 
-def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Maker:
+def _maker(evaluation: Evaluation, asked_training: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Maker:
     """The trainer without nulls, with the weights that it begins with."""
     speakers, seconds = rows["speaker"].nunique(), speeches.seconds(rows)
-    settings = made.trainer.resolved(made.settings, chosen.name, speakers, seconds)
-    training = Training(made.trainer, settings, chosen.name)
+    settings = asked_training.trainer.resolved(asked_training.settings, chosen.name, speakers, seconds)
+    training = Training(asked_training.trainer, settings, chosen.name)
     preparation = chosen.component.preparation(chosen.settings)
-    if not made.trainer.adapts:
+    if not asked_training.trainer.adapts:
         return Maker(training, preparation)
     weights = chosen.weights(evaluation.paths.weights)
     if weights is None:
@@ -280,15 +287,19 @@ class _Making:
         ]
         for system in filter(self.evaluation.learns_from, able):
             for name, attacker in self.evaluation.adapting.items():
-                made = self.sets.training(system, attacker)
+                learnt_set = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
-                made = next((one for one in self.anonymised.values() if one.key == made.key), made)
-                self.anonymised[system, name] = made
-                self.add(made.tasks)
+                learnt_set = next(
+                    (other for other in self.anonymised.values() if other.key == learnt_set.key), learnt_set
+                )
+                self.anonymised[system, name] = learnt_set
+                self.add(learnt_set.tasks)
         self._join()
-        found = self.evaluation.models.adapted
+        models = self.evaluation.models.adapted
         for learnt in self.anonymised.values():
-            self.train({label: one for label, one in makers.items() if (label, learnt.system) not in found}, learnt)
+            self.train(
+                {label: other for label, other in makers.items() if (label, learnt.system) not in models}, learnt
+            )
 
     def _join(self) -> None:
         """Give each training set those of other systems, as the same attacker trains on them, that help.
@@ -338,7 +349,9 @@ class _Making:
                 label=f"train {maker.training.label} on {learnt.label}",
                 settings=maker.numeric(),
                 inputs={"audio": packed.ref(), **begun},
-                function=functools.partial(train.run, maker.training, maker.pretrained, self.sets.machine.device),
+                function=functools.partial(
+                    compute.train_extractor, maker.training, maker.pretrained, self.sets.machine.device
+                ),
                 code=maker.code,
                 libraries=trainer.libraries,
                 resources=Resources(trainer.cost(maker.training.settings), device=True),
@@ -348,17 +361,19 @@ class _Making:
 
     def _packed(self, learnt: TrainingSet, preparation: Preparation) -> Task:
         """A training set in one file, prepared as the extractor hears recordings."""
-        also = [one.draws[0] for one in learnt.also]
-        inputs: dict[str, Input] = {f"audio.{number}": one.whole() for number, one in enumerate(learnt.draws)}
-        inputs |= {f"also.{number}": one.whole() for number, one in enumerate(also)}
+        others = [other.draws[0] for other in learnt.also]
+        inputs: dict[str, Input] = {f"audio.{number}": speech.all_rows() for number, speech in enumerate(learnt.draws)}
+        inputs |= {f"also.{number}": speech.all_rows() for number, speech in enumerate(others)}
         return Task(
             name="pack",
-            label=" with ".join([f"pack {learnt.label}", *(one.label for one in also)]),
+            label=" with ".join([f"pack {learnt.label}", *(speech.label for speech in others)]),
             settings=asdict(preparation),
             inputs={**inputs, "sexes": learnt.sexes},
-            function=functools.partial(pack.run, len(learnt.draws), len(also), preparation, self.sets.machine.threads),
+            function=functools.partial(
+                compute.pack_training_set, len(learnt.draws), len(others), preparation, self.sets.machine.threads
+            ),
             libraries=("soundfile", preparation.library, "numpy"),
-            resources=Resources(sum(sum(one.seconds) for one in (*learnt.draws, *also))),
+            resources=Resources(sum(sum(speech.seconds) for speech in (*learnt.draws, *others))),
         )
 
 
@@ -374,7 +389,9 @@ def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
         )
 
 
-def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | None = None) -> list[LoadedExtractor]:
+def load_extractors(
+    evaluation: Evaluation, trainings: Trainings, transcripts: Transcripts | None = None
+) -> list[LoadedExtractor]:
     """The extractors that some chosen metric needs, each with the weights that the attackers have.
 
     Args:
@@ -385,7 +402,7 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
         DataError: files of vectors that cannot be used.
     """
     needed = {compared_as(metric.component.reads) for metric in evaluation.metrics.values()}
-    found: list[LoadedExtractor] = []
+    extractors: list[LoadedExtractor] = []
     for label, chosen in evaluation.extractors.items():
         component = chosen.component
         if not needed & component.compared_as:
@@ -393,7 +410,7 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
         tables = component.tables(chosen.settings, list(evaluation.systems), transcripts)
         if tables is not None:
             known = component.trained_on(chosen.settings)
-            found.append(
+            extractors.append(
                 LoadedExtractor(
                     label,
                     chosen,
@@ -402,30 +419,32 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
                     allow_partial=evaluation.allow_partial,
                 )
             )
-            found += _of_others(evaluation, label)
+            extractors += _from_elsewhere(evaluation, label)
             continue
-        maker, training = made.trained.get((label, made.original.key), (None, None)) if made.original else (None, None)
+        maker, training = (
+            trainings.trained.get((label, trainings.original.key), (None, None)) if trainings.original else (None, None)
+        )
         weights = None if training else chosen.weights(evaluation.paths.weights)
-        learnt, theirs = made.original if training else None, label in evaluation.models.original
-        found.append(LoadedExtractor(label, chosen, weights, training, learnt, maker=maker, is_found=theirs))
-        found += _adapted(evaluation, made, label, chosen)
-        found += _of_others(evaluation, label)
-    return found
+        learnt, is_found = trainings.original if training else None, label in evaluation.models.original
+        extractors.append(LoadedExtractor(label, chosen, weights, training, learnt, maker=maker, is_found=is_found))
+        extractors += _adapted(evaluation, trainings, label, chosen)
+        extractors += _from_elsewhere(evaluation, label)
+    return extractors
 
 
-def _of_others(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
+def _from_elsewhere(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
     """An extractor as somebody else trained it on the anonymised speech of systems, where an attacker has it."""
-    theirs = {system: one for (name, system), one in evaluation.models.adapted.items() if name == label}
+    models = {system: chosen for (name, system), chosen in evaluation.models.adapted.items() if name == label}
     if not evaluation.adapting:
         return []
-    found = []
-    for system, one in theirs.items():
-        tables = one.component.tables(one.settings, [evaluation.original, system])
-        found.append(
+    extractors = []
+    for system, chosen in models.items():
+        tables = chosen.component.tables(chosen.settings, [evaluation.original, system])
+        extractors.append(
             LoadedExtractor(
                 label,
-                one,
-                None if tables is not None else one.weights(evaluation.paths.weights),
+                chosen,
+                None if tables is not None else chosen.weights(evaluation.paths.weights),
                 known=f"anonymised (the challenge's {'checkpoint' if tables is None else 'model'})",
                 tables=tables,
                 allow_partial=evaluation.allow_partial,
@@ -433,19 +452,21 @@ def _of_others(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
                 is_found=True,
             )
         )
-    return found
+    return extractors
 
 
-def _adapted(evaluation: Evaluation, made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
+def _adapted(
+    evaluation: Evaluation, trainings: Trainings, label: str, chosen: Chosen[Extractor]
+) -> list[LoadedExtractor]:
     """An extractor as trained on each anonymised training set, once each."""
-    found: dict[TrainingKey, LoadedExtractor] = {}
-    for learnt in made.anonymised.values():
-        maker, training = made.trained.get((label, learnt.key), (None, None))
-        also = tuple((one.content, one.asked, evaluation.systems[one.system].numeric()) for one in learnt.also)
+    extractors: dict[TrainingKey, LoadedExtractor] = {}
+    for learnt in trainings.anonymised.values():
+        maker, training = trainings.trained.get((label, learnt.key), (None, None))
+        also = tuple((other.content, other.asked, evaluation.systems[other.system].numeric()) for other in learnt.also)
         if training is not None:
-            one = LoadedExtractor(label, chosen, None, training, learnt, adapted=True, maker=maker, also=also)
-            found.setdefault(learnt.key, one)
-    return list(found.values())
+            extractor = LoadedExtractor(label, chosen, None, training, learnt, maker=maker, also=also)
+            extractors.setdefault(learnt.key, extractor)
+    return list(extractors.values())
 
 
 def compared_as(reads: str) -> str:
