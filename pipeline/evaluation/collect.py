@@ -175,7 +175,7 @@ def _list_scores(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
     for product in graph.select(Measurement):
         for name, value in product.ref.task.inputs.items():
             if isinstance(value, Ref):
-                identity = {column: product.identity[column] for column in artefacts.IDENTITY}
+                identity = {column: product.identity[column] for column in run_files.ARTEFACT_IDENTITY}
                 path = outcome.artefact(value).place.relative_to(outcome.store.root).as_posix()
                 yield {**identity, "reads": product.reads, "input": name, "path": path}
 

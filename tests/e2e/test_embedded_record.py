@@ -13,7 +13,7 @@ import yaml
 from pipeline import cli
 from pipeline.evaluation import conclude
 from pipeline.evaluation.run_folder import RunFolder
-from pipeline.tables import status
+from pipeline.tables import run_files, status
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments
 from tests.sampled import mostly_slow

@@ -18,7 +18,7 @@ from pipeline.products.speakers.compute import OVERLAPS, PITCH, SPEAKERS
 from pipeline.report import verdict as words
 from pipeline.stages.graph import Product
 from pipeline.stages.suggestions import families_with
-from pipeline.tables import manifest, records, results
+from pipeline.tables import answers, manifest, records, results
 from pipeline.tables.answers import ATTACK
 
 Row = dict[str, Any]
