@@ -41,8 +41,8 @@ def evaluate(*overrides: str) -> "Result | Sent":
     from pipeline import evaluation
     from pipeline.cli.compose import compose
 
-    asked, values = compose(overrides)
-    return evaluation.evaluate(asked, values, overrides)
+    evaluation_asked, values = compose(overrides)
+    return evaluation.evaluate(evaluation_asked, values, overrides)
 
 
 def plan(*overrides: str) -> "Planned":

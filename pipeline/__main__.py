@@ -35,9 +35,9 @@ def _computes(arguments: list[str]) -> bool:
     """Whether a command line leaves more than its output."""
     from pipeline.cli import VERBS
 
-    said = any(one in ("-h", "--help", "--version") for one in arguments)
+    is_information = any(argument in ("-h", "--help", "--version") for argument in arguments)
     verb = arguments[0] if arguments and arguments[0] in VERBS else "run"
-    return verb in ("run", "prepare", "train", "fetch-models") and not said
+    return verb in ("run", "prepare", "train", "fetch-models") and not is_information
 
 
 def _in_utf8() -> None:

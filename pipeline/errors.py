@@ -150,7 +150,7 @@ def _fold_faults(faults: Sequence[Fault], most: int) -> list[str]:
     causes = _group_by_cause(faults)
     left = Counter(alike[0].kind for alike in causes)
     share: dict[str, int] = {}
-    for done, (kind, count) in enumerate(sorted(left.items(), key=lambda one: one[1])):
+    for done, (kind, count) in enumerate(sorted(left.items(), key=lambda item: item[1])):
         share[kind] = min(count, max(1, (most - sum(share.values())) // (len(left) - done)))
     lines = []
     for kind in left:
@@ -170,9 +170,9 @@ def _write_table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[s
     table: list[tuple[str, ...]] = [("stage", "task", "stood on it", "what happened", "log")]
     for row in rows[:most]:
         what = f"{row.what} ({row.where})" if row.where not in ("", row.label) else row.what
-        said = " ".join(what.removeprefix(row.label).split())
-        said = said if len(said) <= _SAID else f"{said[:_SAID]} ..."
-        table.append((row.stage, row.label, str(row.stood), said, row.log_file or log_file))
+        text = " ".join(what.removeprefix(row.label).split())
+        text = text if len(text) <= _SAID else f"{text[:_SAID]} ..."
+        table.append((row.stage, row.label, str(row.stood), text, row.log_file or log_file))
     if len(logs) == 1:
         table = [row[:-1] for row in table]
     widths = [max(map(len, column)) for column in zip(*table)]
@@ -328,12 +328,12 @@ def explain_full_disk(error: BaseException, where: object = "") -> StageFailed |
         error: what was raised.
         where: what was written to, if the error itself does not say.
     """
-    for one in _list_chain(error):
-        number = one.errno if isinstance(one, OSError) else None
-        if number not in FULL and not isinstance(one, PipelineError):
-            number = next((code for words, code in _NAMED.items() if words in str(one).lower()), None)
+    for link in _list_chain(error):
+        number = link.errno if isinstance(link, OSError) else None
+        if number not in FULL and not isinstance(link, PipelineError):
+            number = next((code for words, code in _NAMED.items() if words in str(link).lower()), None)
         if number in FULL:
-            place = _find_place(one) or str(where)
+            place = _find_place(link) or str(where)
             cause, remedy = explain_errno(number, place)
             return StageFailed(f"nothing more can be written: {cause}", where=place, remedy=f"{remedy}, {AGAIN}")
     return None
@@ -355,5 +355,5 @@ def _find_place(error: BaseException) -> str:
     name = error.filename if isinstance(error, OSError) else None
     if isinstance(name, bytes):
         name = name.decode(errors="replace")
-    found = re.search(r"'(/[^']+)'", str(error))
-    return str(name) if isinstance(name, str) else found[1] if found else ""
+    match = re.search(r"'(/[^']+)'", str(error))
+    return str(name) if isinstance(name, str) else match[1] if match else ""

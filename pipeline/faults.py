@@ -266,10 +266,10 @@ def escape_unprintable(text: str) -> str:
     if text.isprintable() and not UNSEEN.search(text):
         return text
     return "".join(
-        one.encode("unicode_escape", "surrogatepass").decode("ascii")
-        if not one.isprintable() or UNSEEN.match(one)
-        else one
-        for one in text
+        character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if not character.isprintable() or UNSEEN.match(character)
+        else character
+        for character in text
     )
 
 
@@ -306,8 +306,8 @@ class Faults:
         if not self.found:
             return
         place = {kind: place for place, kind in enumerate(self.kinds)}
-        found = sorted(self.found, key=lambda fault: place[fault.kind])
-        kinds = list(dict.fromkeys(fault.kind for fault in found))
+        ordered = sorted(self.found, key=lambda fault: place[fault.kind])
+        kinds = list(dict.fromkeys(fault.kind for fault in ordered))
         named = len(kinds) > 1
         count = len(self.found)
         raise DataError(
@@ -316,5 +316,5 @@ class Faults:
             cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
             remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
-                    for fault in found],
+                    for fault in ordered],
         )  # fmt: skip

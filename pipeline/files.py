@@ -98,15 +98,15 @@ def read_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _refuse_irregular(path: Path, found: os.stat_result, most: int | None) -> None:
-    kind = stat.S_IFMT(found.st_mode)
+def _refuse_irregular(path: Path, status: os.stat_result, most: int | None) -> None:
+    kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if kind != stat.S_IFREG:
         raise NotRegular(errno.EINVAL, f"is {_KINDS.get(kind, 'no file')}, not a file", str(path))
-    if most is not None and found.st_size > most:
-        holes = ", most of them holes" if found.st_blocks * 512 < found.st_size // 2 else ""
-        raise TooLarge(errno.EFBIG, f"has {found.st_size:,} bytes{holes}; at most {most:,} are read", str(path))
+    if most is not None and status.st_size > most:
+        holes = ", most of them holes" if status.st_blocks * 512 < status.st_size // 2 else ""
+        raise TooLarge(errno.EFBIG, f"has {status.st_size:,} bytes{holes}; at most {most:,} are read", str(path))
 
 
 # What every file system takes as it is, and tells apart from every other such name even where it ignores case.
@@ -137,8 +137,8 @@ def folder_digest(folder: Path, names: Sequence[str]) -> str:
     """sha256 (hex) over the named files of a folder: their names, without a path that leads elsewhere, and their bytes."""
     total = hashlib.sha256()
     for name in sorted(names, key=lambda name: Path(name).name if name.startswith("..") else name):
-        said = Path(name).name if name.startswith("..") else name
-        total.update(f"{said}\0{file_digest(folder / name)}\0".encode())
+        plain = Path(name).name if name.startswith("..") else name
+        total.update(f"{plain}\0{file_digest(folder / name)}\0".encode())
     return total.hexdigest()
 
 
@@ -236,9 +236,9 @@ def write_replace_command(path: str | Path, command: str, ending: str = "new") -
     return f"{command} && {{ mv -n {old} {kept}; mv {new} {old}; }}"
 
 
-def write_exchange_command(one: Path, other: Path) -> str:
+def write_exchange_command(source: Path, target: Path) -> str:
     """The command that puts two files or folders into each other's place."""
-    first, second, between = (shlex.quote(str(path)) for path in (one, other, f"{other}.swap"))
+    first, second, between = (shlex.quote(str(path)) for path in (source, target, f"{target}.swap"))
     return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"
 
 

@@ -51,27 +51,27 @@ def count_allowed_cores() -> int:
 
 def read_quota() -> float:
     """The cores for which the control groups of this process have time; infinite where nothing limits them."""
-    found = [math.inf]
+    limits = [math.inf]
     for folder in _list_groups("cpu"):
         try:
-            whole = _read_text(folder / "cpu.max").split()
-            limit, period = whole if len(whole) == 2 else (_read_text(folder / _QUOTA), _read_text(folder / _PERIOD))
+            fields = _read_text(folder / "cpu.max").split()
+            limit, period = fields if len(fields) == 2 else (_read_text(folder / _QUOTA), _read_text(folder / _PERIOD))
             if limit != "max" and int(limit) > 0 and int(period) > 0:
-                found.append(int(limit) / int(period))
+                limits.append(int(limit) / int(period))
         except ValueError:
             continue
-    return min(found)
+    return min(limits)
 
 
 def read_memory() -> int:
     """Bytes of memory that this process may use: the machine's, or less if its control groups have a limit."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for folder in _list_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = _read_text(folder / name)
             if text.isdecimal():
-                found.append(int(text))
-    return min(found)
+                limits.append(int(text))
+    return min(limits)
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ class Mount:
 
 def find_mount(path: Path) -> Mount:
     """The file system that a path lies on, which need not exist yet."""
-    found = Mount(Path("/"))
+    mount = Mount(Path("/"))
     for line in _read_text(PROC / "mounts").splitlines():
         fields = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" ")]
         if len(fields) < 4:
             continue
         point = Path(fields[1])
         # Of several that begin at one folder the last lies on top.
-        if path.resolve().is_relative_to(point) and len(point.parts) >= len(found.point.parts):
-            found = Mount(point, fields[2], tuple(fields[3].split(",")))
-    return found
+        if path.resolve().is_relative_to(point) and len(point.parts) >= len(mount.point.parts):
+            mount = Mount(point, fields[2], tuple(fields[3].split(",")))
+    return mount
 
 
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
@@ -109,7 +109,7 @@ _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 def _list_groups(controller: str) -> list[Path]:
     """The folders of the control groups that this process is in, with all that they lie in, for a controller; those of version 2
     (``0::PATH``) hold every controller."""
-    found = []
+    folders = []
     roots = _find_group_roots()
     for line in _read_text(PROC / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -118,8 +118,8 @@ def _list_groups(controller: str) -> list[Path]:
         if root is not None:
             inner = Path(place.lstrip("/"))
             # A container may see its own group as the root, and none of what its path names.
-            found += [root / one for one in (inner, *inner.parents)]
-    return list(dict.fromkeys(found))
+            folders += [root / part for part in (inner, *inner.parents)]
+    return list(dict.fromkeys(folders))
 
 
 def _find_group_roots() -> dict[str, Path]:
@@ -213,19 +213,19 @@ def is_writable(folder: Path) -> bool:
 def _make_passing_folder(root: Path | None) -> Path | None:
     """A folder that goes when this process ends; None where there is no room for one."""
     for parent in dict.fromkeys((None, root)):
-        made = ""
+        folder = ""
         with suppress(OSError):
             if parent is not None:
                 parent.mkdir(parents=True, exist_ok=True)
-            made = tempfile.mkdtemp(prefix=".voice-privacy-", dir=parent)
-        if made and is_writable(Path(made)):
-            atexit.register(_remove, made, os.getpid())
-            return Path(made)
-        if made:
-            shutil.rmtree(made, ignore_errors=True)
+            folder = tempfile.mkdtemp(prefix=".voice-privacy-", dir=parent)
+        if folder and is_writable(Path(folder)):
+            atexit.register(_remove, folder, os.getpid())
+            return Path(folder)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
-def _remove(made: str, pid: int) -> None:
+def _remove(folder: str, pid: int) -> None:
     if os.getpid() == pid:  # not at the end of a process that was forked
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -44,11 +44,11 @@ def fold_lookalikes(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_RESEMBLED)
 
 
-def describe_difference(one: str, other: str) -> str:
+def describe_difference(first: str, second: str) -> str:
     """By which characters two names differ that look alike, by their codes."""
     codes = (
-        ", ".join(f"U+{ord(letter):04X}" for letter in name if letter not in rest)
-        for name, rest in ((one, other), (other, one))
+        ", ".join(f"U+{ord(letter):04X}" for letter in name if letter not in counterpart)
+        for name, counterpart in ((first, second), (second, first))
     )
     return " for ".join(filter(None, codes))
 
@@ -84,8 +84,8 @@ class Pattern:
             raise ValueError("a pattern holds {utterance} once, as in '{utterance}_anon'")
         strange = sorted(set(fields) - set(FIELDS))
         if strange or "{" in _FIELD.sub("", self.text) or "}" in _FIELD.sub("", self.text):
-            known = ", ".join(f"{{{name}}}" for name in FIELDS)
-            raise ValueError(f"a pattern holds plain text and some of {known}, nothing else in brackets")
+            fields_known = ", ".join(f"{{{name}}}" for name in FIELDS)
+            raise ValueError(f"a pattern holds plain text and some of {fields_known}, nothing else in brackets")
         if "/" in self.text:
             raise ValueError("a pattern is of a file's name, not of its folders: it holds no '/'")
         if fields.count("number") > 1 or re.search(r"(?<!^)\{number\}(?!$)|^\{number\}\{|\}\{number\}$", self.text):
@@ -96,19 +96,19 @@ class Pattern:
     def wanted(self, row: Mapping[str, Any]) -> str:
         """What the file of a row of a manifest is called; digits for ``{number}`` are left out."""
         values = {name: str(row.get(name, "")) for name in FIELDS}
-        made = make_id(_FIELD.sub(lambda found: values[found[1]], self.text.replace("{number}", "")))
-        return made.casefold() if self.ignore_case else made
+        expected = make_id(_FIELD.sub(lambda match: values[match[1]], self.text.replace("{number}", "")))
+        return expected.casefold() if self.ignore_case else expected
 
     def found(self, name: str) -> str | None:
         """What a file is called, given its name without the extension; None if it cannot be of this pattern."""
-        made = make_id(name)
+        plain = make_id(name)
         for end, digits in (("{number}", r"^\d+"), ("$", r"\d+$")):
             numbered = self.text.startswith(end) if end != "$" else self.text.endswith("{number}")
             if numbered:
-                made, count = re.subn(digits, "", made)
+                plain, count = re.subn(digits, "", plain)
                 if not count:
                     return None
-        return made.casefold() if self.ignore_case else made
+        return plain.casefold() if self.ignore_case else plain
 
 
 def quote_override(key: str, value: str) -> str:
@@ -123,12 +123,12 @@ class Guess:
     Attributes:
         pattern: that they follow.
         files: how many of them do.
-        said: the same in words.
+        text: the same in words.
     """
 
     pattern: Pattern
     files: int
-    said: str
+    text: str
 
 
 def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
@@ -140,8 +140,8 @@ def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) ->
     """
     best: Guess | None = None
     for pattern in _suggest_patterns(lacking, stems):
-        there = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
-        files = sum(there[pattern.wanted(row)] == 1 for row in lacking)
+        counts = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
+        files = sum(counts[pattern.wanted(row)] == 1 for row in lacking)
         if 2 * files >= min(len(lacking), len(stems)) and files and (best is None or files > best.files):
             best = Guess(pattern, files, _describe_pattern(pattern))
     return best
@@ -188,7 +188,7 @@ def _generalise(text: str, row: Mapping[str, Any], side: int) -> str:
 def _describe_pattern(pattern: Pattern) -> str:
     """In words how names of a pattern differ from the ids."""
     before, _, behind = pattern.text.partition(PLAIN)
-    said = [f"they begin with '{before}'"] if before else []
-    said += [f"they end in '{behind}'"] if behind else []
-    said += ["they differ in upper and lower case"] if pattern.ignore_case else []
-    return " and ".join(said)
+    parts = [f"they begin with '{before}'"] if before else []
+    parts += [f"they end in '{behind}'"] if behind else []
+    parts += ["they differ in upper and lower case"] if pattern.ignore_case else []
+    return " and ".join(parts)

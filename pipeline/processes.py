@@ -57,8 +57,10 @@ class Owner:
     def here(self) -> bool:
         """Whether it runs, or ran, where this process can look for it."""
         me = this_process()
-        theirs, ours = ((_plain_host(one.host), one.started.partition("@")[2]) for one in (self, me))
-        return [_make_code(part) for part in theirs] == [_make_code(part) for part in ours]
+        other_place, own_place = (
+            (_plain_host(process.host), process.started.partition("@")[2]) for process in (self, me)
+        )
+        return [_make_code(part) for part in other_place] == [_make_code(part) for part in own_place]
 
 
 def this_process() -> Owner:
@@ -87,8 +89,8 @@ def is_of_another_boot(owner: Owner) -> bool:
     """Whether a process ran on a machine of this name that was started anew since; only for an :class:`Owner` with its full ``started``,
     not for one of a token. Two machines may have one name: look for a sign of life too."""
     me = this_process()
-    theirs, ours = (one.started.partition("@")[2].partition(".")[0] for one in (owner, me))
-    return owner.host == me.host and "" not in (theirs, ours) and theirs != ours
+    other_boot, own_boot = (process.started.partition("@")[2].partition(".")[0] for process in (owner, me))
+    return owner.host == me.host and "" not in (other_boot, own_boot) and other_boot != own_boot
 
 
 def read_owner(value: object) -> Owner | None:
@@ -103,8 +105,8 @@ def read_owner(value: object) -> Owner | None:
 
 def parse_token(text: str) -> Owner | None:
     """What :meth:`Owner.token` gave, also in earlier versions; None for anything else. Host and place are as the token has them."""
-    found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
-    return Owner(found[3], int(found[1]), found[2]) if found else None
+    match = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
+    return Owner(match[3], int(match[1]), match[2]) if match else None
 
 
 def end_with_parent() -> None:

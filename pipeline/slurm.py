@@ -51,23 +51,23 @@ def query_jobs(jobs: Collection[str], seconds: float = 60.0, accounts: bool = Tr
         seconds: so long each of its commands is waited for.
         accounts: whether what the queue does not have is looked for in the accounts.
     """
-    asked = ",".join(list_main_ids(jobs))
+    listed = ",".join(list_main_ids(jobs))
     lines, refusal = _run_command(
-        ["squeue", "--noheader", "--array", "--states=all", f"--jobs={asked}", f"--Format={COLUMNS}"], seconds
+        ["squeue", "--noheader", "--array", "--states=all", f"--jobs={listed}", f"--Format={COLUMNS}"], seconds
     )
-    found = {}
+    states = {}
     for line in lines:
         job, state, code = (line[sum(WIDTHS[:i]) : sum(WIDTHS[: i + 1])].strip() for i in range(len(WIDTHS)))
         refusal = refusal or ("" if state else f"squeue printed {line.strip()[:80]!r}")
         raw = int(code) if code.isdecimal() else 0
-        found[job] = (state, 128 + (raw & 127) if raw & 127 else raw >> 8)
-    if accounts and not set(jobs) <= set(found):
+        states[job] = (state, 128 + (raw & 127) if raw & 127 else raw >> 8)
+    if accounts and not set(jobs) <= set(states):
         told = [
             "sacct",
             "--allocations",
             "--noheader",
             "--parsable2",
-            f"--jobs={asked}",
+            f"--jobs={listed}",
             "--format=JobID,State,ExitCode",
         ]
         for line in _run_command(told, seconds)[0]:
@@ -76,23 +76,23 @@ def query_jobs(jobs: Collection[str], seconds: float = 60.0, accounts: bool = Tr
             exit_code, _, number = code.partition(":")
             status = 128 + int(number) if number.isdecimal() and int(number) else _parse_number(exit_code)
             if state.strip():
-                found.setdefault(job, (state.split()[0], status))  # "CANCELLED by 1000"
-    return Answer(found, refusal)
+                states.setdefault(job, (state.split()[0], status))  # "CANCELLED by 1000"
+    return Answer(states, refusal)
 
 
 def _run_command(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
     """What a command prints, and why it is no answer."""
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return [], str(error)
     # Of a job that is long over it says that its number is none.
-    if asked.returncode and "invalid job id" not in asked.stderr.lower():
-        said = " ".join(asked.stderr.split())
-        return [], said or f"{command[0]} ended with exit status {asked.returncode}"
-    return [line for line in asked.stdout.splitlines() if line.strip()], ""
+    if result.returncode and "invalid job id" not in result.stderr.lower():
+        text = " ".join(result.stderr.split())
+        return [], text or f"{command[0]} ended with exit status {result.returncode}"
+    return [line for line in result.stdout.splitlines() if line.strip()], ""
 
 
 def _parse_number(text: str) -> int:

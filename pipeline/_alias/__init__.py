@@ -32,11 +32,11 @@ def _refuse_intruder() -> None:
     else:
         what = "it is not installed"
         remedy = f"{sys.executable} -m pip install --force-reinstall voice-privacy-pipeline"
-    said = f"voice_privacy needs the package `pipeline` that it came with, and {what}. To mend it: {remedy}"
+    message = f"voice_privacy needs the package `pipeline` that it came with, and {what}. To mend it: {remedy}"
     if _AS_MODULE or os.path.basename(sys.argv[0]) == "voice-privacy":  # noqa: PTH119
-        sys.stderr.write(f"error: {said}\n")
+        sys.stderr.write(f"error: {message}\n")
         sys.exit(2)
-    raise ImportError(said, name="pipeline", path=places[0] if places else None)
+    raise ImportError(message, name="pipeline", path=places[0] if places else None)
 
 
 _refuse_intruder()

@@ -67,7 +67,7 @@ def _reasons(tasks: Sequence[tuple[Task, Reason]]) -> Iterator[str]:
     """Equal reasons once, the most frequent first."""
     groups: dict[str, list[tuple[Task, Reason]]] = {}
     for task, reason in tasks:
-        groups.setdefault(reason.said, []).append((task, reason))
+        groups.setdefault(reason.text, []).append((task, reason))
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     for text, members in ordered[:MOST]:
         task, reason = members[0]
@@ -110,11 +110,11 @@ def _measured(estimate: Estimate) -> str:
 
 
 def _time(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {_duration(estimate.known)}"
+    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {_duration(estimate.amount)}"
 
 
 def _size(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {format_bytes(estimate.known)}"
+    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {format_bytes(estimate.amount)}"
 
 
 def _prefix(estimate: Estimate) -> str:

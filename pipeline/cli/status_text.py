@@ -138,7 +138,7 @@ def to_plain(seen: Seen) -> dict[str, Any]:
         "processes": [asdict(process) for process in seen.look.processes],
         "sent": list(seen.sent),
         "jobs": {job: {"state": state, "exit_status": code} for job, (state, code) in seen.jobs.states.items()},
-        "tasks": [asdict(task) for task in seen.look.tasks],
+        "tasks": [task.plain() for task in seen.look.tasks],
     }
 
 
@@ -207,9 +207,8 @@ def _name(task: TaskState) -> str:
 
 
 def _place(task: TaskState) -> str:
-    return escape_unprintable(
-        " ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"]))
-    )
+    by = task.performer
+    return escape_unprintable(" ".join(filter(None, [f"{by.host}, process {by.pid}", by.where and f"({by.where})"])))
 
 
 def _speed(seen: Seen) -> list[str]:
@@ -238,7 +237,7 @@ def _hosts(seen: Seen) -> list[str]:
     texts = ["hosts:"]
     for host in hosts:
         alive = sum(not process.over for process in seen.look.processes if process.host == host)
-        counts = Counter(task.state for task in seen.look.tasks if task.host == host)
+        counts = Counter(task.state for task in seen.look.tasks if task.performer.host == host)
         named = [
             f"{sum(counts[state] for state in states)} {name}"
             for name, states in COLUMNS.items()
@@ -276,10 +275,10 @@ def _failures(seen: Seen, most: int) -> list[str]:
         texts.append(
             f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):"
         )
-        texts += [f"    {escape_unprintable(text)}" for text in task.error.splitlines()]
-        last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
+        texts += [f"    {escape_unprintable(text)}" for text in task.failure.error.splitlines()]
+        last = task.failure.trace.rstrip().splitlines()[-TRACE_LINES:]
         texts += [f"    | {escape_unprintable(text)}" for text in last]
-        texts.append(f"    log: {escape_unprintable(task.log)}")
+        texts.append(f"    log: {escape_unprintable(task.failure.log)}")
     return texts + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 

@@ -181,12 +181,12 @@ def _inputs(artefact: StoredArtefact, web: inventory.Web) -> list[list[str]]:
         digest = inventory.list_inputs(artefact)[name]
         for place, key in enumerate(keys):
             gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
-            rows.append([name if place == 0 else "", *(_name_artefact(key, web) if key in web.known else gone)])
+            rows.append([name if place == 0 else "", *(_name_artefact(key, web) if key in web.labels else gone)])
     return rows
 
 
 def _name_artefact(key: str, web: inventory.Web) -> list[str]:
-    stage, label = web.known[key]
+    stage, label = web.labels[key]
     return [stage, key[:ENOUGH], label]
 
 

@@ -201,7 +201,7 @@ def report_missing(
         )
     elif unused and (nothing or not gaps.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])
-        explanation = guess.said if guess is not None else "they hold no id of an utterance"
+        explanation = guess.text if guess is not None else "they hold no id of an utterance"
         kinds["names"] = ("files that were named by a tool", _describe_renaming(copy, guess))
         gaps.faults.add(
             "names",

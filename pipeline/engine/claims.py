@@ -107,21 +107,21 @@ def sweep_leftovers(root: Path) -> Sweep:
 def list_claims(*finals: Path) -> dict[Path, Owner]:
     """The claims of other processes on artefacts whose folders will be ``finals``, but of those known to have ended. Their names are read
     and nothing else: one call of the file system for each artefact."""
-    found = {
+    owners = {
         left: parse_token(_read_token(left))
         for final in finals
         for left in final.parent.glob(f"{final.name}{WRITTEN}*")
     }
     own = this_process().token()
-    return {left: owner for left, owner in found.items() if owner and owner.token() != own and not is_dead(owner)}
+    return {left: owner for left, owner in owners.items() if owner and owner.token() != own and not is_dead(owner)}
 
 
 def find_writers(*finals: Path) -> list[Owner]:
     """Other processes that are at work on artefacts: those of :func:`claims` that were heard of lately."""
-    found, time_there = list_claims(*finals).items(), functools.cache(read_clock)
+    claimed, time_there = list_claims(*finals).items(), functools.cache(read_clock)
     return [
         owner
-        for claim, owner in found
+        for claim, owner in claimed
         if _is_heard([claim, _scratch_folder(_final_folder(claim), _read_token(claim))], time_there)
     ]
 
@@ -231,8 +231,8 @@ def _list_leftovers(root: Path) -> Iterator[Path]:
 
 def _list_folder(folder: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as found:
-            return [folder / entry.name for entry in found]
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries]
     except OSError:
         return []
 
@@ -271,7 +271,7 @@ def _read_change_time(path: Path) -> float:
 def _read_write_time(path: Path) -> float:
     """When something in a folder was written last; never ago where it is gone."""
     try:
-        return max(one.stat().st_mtime for one in [path, *_list_folder(path)])
+        return max(entry.stat().st_mtime for entry in [path, *_list_folder(path)])
     except OSError:
         return math.inf
 
@@ -322,18 +322,18 @@ def claim_folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop
     silent = [describe_owner(owner) for claim, owner in before.items() if claim.is_dir()]
     if silent:
         log.info("%s: %s began it and has been silent for minutes: it is made here", task.label, silent[0])
-    made: dict[Name, Path] = {}
+    claimed: dict[Name, Path] = {}
     try:
         for name, key in keys.items():
-            made[name] = store.begin(task.name, key)
+            claimed[name] = store.begin(task.name, key)
         alone = _is_alone(finals, before, stop)
         # Somebody may have finished between the last look and this folder.
         if alone and not any(store.find(task.name, key) for key in keys.values()):
-            return made
+            return claimed
     except BaseException:
-        _discard(store, made.values())
+        _discard(store, claimed.values())
         raise
-    _discard(store, made.values())
+    _discard(store, claimed.values())
     if not alone:
         _wait(task, finals, stop)
     return None
@@ -379,11 +379,11 @@ def _is_alone(finals: Collection[Path], before: Collection[Path], stop: Stop) ->
 
 
 def _wait(task: Task, finals: Collection[Path], stop: Stop) -> None:
-    begun, said = time.monotonic(), False
+    begun, is_reported = time.monotonic(), False
     while others := find_writers(*finals):
         stop.check()
-        if not said and time.monotonic() - begun > SAID_SECONDS:
-            said = True
+        if not is_reported and time.monotonic() - begun > SAID_SECONDS:
+            is_reported = True
             log.info("%s: %s makes it already, and is waited for", task.label, describe_owner(others[0]))
         _pause(begun)
 
@@ -392,6 +392,6 @@ def _pause(begun: float) -> None:
     time.sleep(_uniform(0.5, 1.0) * min(LOOK_SECONDS, 0.05 + time.monotonic() - begun))
 
 
-def _discard(store: Store, made: Collection[Path]) -> None:
-    for folder in made:
+def _discard(store: Store, folders: Collection[Path]) -> None:
+    for folder in folders:
         store.discard(folder)

@@ -54,7 +54,7 @@ class Removal:
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.goes)
+        return sum(artefact.bytes for artefact in self.goes)
 
 
 def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: bool = False) -> Removal:
@@ -69,7 +69,7 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
         ConfigError: a run to keep, or one that goes on, does not say what it used.
         DataError: a list of what a run used is damaged.
     """
-    others = [run for run in usage.list_runs(root) if run.resolve() not in {one.resolve() for one in keep}]
+    others = [run for run in usage.list_runs(root) if run.resolve() not in {entry.resolve() for entry in keep}]
     going = [run for run in others if usage.is_active(run)]
     lists = {run: usage.read_usage(run) for run in (*keep, *going)}
     _refuse_silent(
@@ -80,24 +80,26 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
     ended = {run: _read_usage(run) for run in others if run not in going}
     asked_for = needed.union(*(keys for keys in ended.values() if keys is not None))
     goes, counts = [], Counter[str]()
-    for found in inventory.list_artefacts(root / "store"):
-        key = (found.stage, found.key)
+    for artefact in inventory.list_artefacts(root / "store"):
+        key = (artefact.stage, artefact.key)
         if key in needed:
             counts["kept"] += 1
-        elif found.unread or _age(found.folder) < younger_hours * 3600:  # of what may not be read nothing is removed
-            counts["young"] += not found.unread
-        elif found.stage == inventory.WEIGHTS and key not in asked_for and not idle_weights:
+        elif (
+            artefact.unread or _age(artefact.folder) < younger_hours * 3600
+        ):  # of what may not be read nothing is removed
+            counts["young"] += not artefact.unread
+        elif artefact.stage == inventory.WEIGHTS and key not in asked_for and not idle_weights:
             counts["idle"] += 1
         else:
-            goes.append(found)
-    lost = {(one.stage, one.key) for one in goes}
+            goes.append(artefact)
+    removed = {(entry.stage, entry.key) for entry in goes}
     return Removal(
         tuple(goes),
         counts["kept"],
         counts["young"],
         counts["idle"],
         going=tuple(run.name for run in going),
-        losing=tuple(run.name for run, keys in ended.items() if keys is not None and keys & lost),
+        losing=tuple(run.name for run, keys in ended.items() if keys is not None and keys & removed),
         silent=tuple(run.name for run, keys in ended.items() if keys is None),
     )
 
@@ -149,15 +151,15 @@ def remove_artefacts(chosen: Removal) -> tuple[int, int]:
         StageFailed: one may not be removed. What was removed before stays so.
     """
     count = size = 0
-    for found in chosen.goes:
-        name = f"{found.key}{claims.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}"
-        weighs = found.bytes
+    for artefact in chosen.goes:
+        name = f"{artefact.key}{claims.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}"
+        weighs = artefact.bytes
         try:
-            doomed = found.folder.rename(found.folder.with_name(name))
+            doomed = artefact.folder.rename(artefact.folder.with_name(name))
             shutil.rmtree(doomed)
         except FileNotFoundError:  # another process was faster
             continue
         except OSError as error:
-            raise os_error(error, "an artefact cannot be removed from the store", found.folder) from error
+            raise os_error(error, "an artefact cannot be removed from the store", artefact.folder) from error
         count, size = count + 1, size + weighs
     return count, size

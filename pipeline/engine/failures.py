@@ -110,9 +110,16 @@ def _join_errors(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str])
     faults = list(first.faults)
     if len(first_ones) > 1:
         stood = count_dependents(first_ones, failed)
-        faults += [_make_row(one, error, stood[one], logs.get(one, "")) for one, error in first_ones.items()]
-    waited = [one.label for one, error in failed.items() if isinstance(error, NotBegun)]
-    down = [one.label for one, error in failed.items() if isinstance(error, NotRun) and not isinstance(error, NotBegun)]
+        faults += [
+            _make_row(failed_task, error, stood[failed_task], logs.get(failed_task, ""))
+            for failed_task, error in first_ones.items()
+        ]
+    waited = [failed_task.label for failed_task, error in failed.items() if isinstance(error, NotBegun)]
+    down = [
+        failed_task.label
+        for failed_task, error in failed.items()
+        if isinstance(error, NotRun) and not isinstance(error, NotBegun)
+    ]
     if down:
         faults.append(Fault("not run, because a task that it stands on failed", where=join_few(down, 3)))
     if waited:
@@ -130,17 +137,17 @@ def _join_errors(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str])
 
 def count_dependents(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
     """How many tasks were not run because they stand on each of these, directly or through others; one may stand on several."""
-    found: dict[Task, set[Task]] = {}
+    roots: dict[Task, set[Task]] = {}
 
     def below(task: Task) -> set[Task]:
-        if task not in found:
-            found[task] = set()
+        if task not in roots:
+            roots[task] = set()
             for source in {ref.task for ref in task.sources()}:
                 if source in first_ones:
-                    found[task].add(source)
+                    roots[task].add(source)
                 elif source in failed:
-                    found[task] |= below(source)
-        return found[task]
+                    roots[task] |= below(source)
+        return roots[task]
 
     counts = dict.fromkeys(first_ones, 0)
     for task, error in failed.items():

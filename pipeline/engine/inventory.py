@@ -79,8 +79,8 @@ class StoredArtefact:
         return self._made("host")
 
     def _made(self, what: str) -> str:
-        made = self.record.get("made")
-        return str(made.get(what, "")) if isinstance(made, dict) else ""
+        origin = self.record.get("made")
+        return str(origin.get(what, "")) if isinstance(origin, dict) else ""
 
     @functools.cached_property
     def bytes(self) -> int:
@@ -95,9 +95,9 @@ def list_artefacts(store: Path, stage: str | None = None) -> Iterator[StoredArte
         StageFailed: a folder may not be listed.
     """
     for place in list_places(store, stage):
-        found = look_up(place)
-        if found is not None:
-            yield found
+        artefact = look_up(place)
+        if artefact is not None:
+            yield artefact
 
 
 def list_places(store: Path, stage: str | None = None) -> Iterator[Path]:
@@ -115,7 +115,7 @@ def list_stages(store: Path) -> list[str]:
 
 def look_up(folder: Path) -> StoredArtefact | None:
     """An artefact by its record and the sizes of its files; None where it is gone."""
-    found = functools.partial(StoredArtefact, folder.parent.parent.name, folder.name, folder)
+    describe = functools.partial(StoredArtefact, folder.parent.parent.name, folder.name, folder)
     inode = 0
     try:
         inode = folder.stat().st_ino
@@ -123,14 +123,14 @@ def look_up(folder: Path) -> StoredArtefact | None:
         for name, entry in record["files"].items():
             size = _read_size(folder, name)
             if size != entry["bytes"]:
-                return found(record, f"its file {name} has {size} bytes instead of {entry['bytes']}", inode=inode)
+                return describe(record, f"its file {name} has {size} bytes instead of {entry['bytes']}", inode=inode)
     except WrongRecord as error:
-        return found(problem=str(error), inode=inode)
+        return describe(problem=str(error), inode=inode)
     except _GONE:
         return None
     except OSError as error:
-        return found(unread=f"{error.filename or folder}: {error.strerror or error}", inode=inode)
-    return found(record, inode=inode)
+        return describe(unread=f"{error.filename or folder}: {error.strerror or error}", inode=inode)
+    return describe(record, inode=inode)
 
 
 def read_record_bytes(folder: Path) -> bytes:
@@ -156,26 +156,28 @@ def _read_size(folder: Path, name: str) -> int:
         raise WrongRecord(f"its file {name} is gone") from error
 
 
-def check_bytes(found: StoredArtefact) -> StoredArtefact | None:
+def check_bytes(artefact: StoredArtefact) -> StoredArtefact | None:
     """The artefact after all of its bytes have been hashed; None where it is gone meanwhile."""
-    if found.problem or found.unread:
-        return found
-    about = functools.partial(StoredArtefact, found.stage, found.key, found.folder, found.record, inode=found.inode)
-    for name, entry in found.files.items():
+    if artefact.problem or artefact.unread:
+        return artefact
+    about = functools.partial(
+        StoredArtefact, artefact.stage, artefact.key, artefact.folder, artefact.record, inode=artefact.inode
+    )
+    for name, entry in artefact.files.items():
         try:
-            if file_digest(found.folder / name) != entry["sha256"]:
+            if file_digest(artefact.folder / name) != entry["sha256"]:
                 return about(f"the bytes of its file {name} are not those that were written")
         except (*_GONE, IsADirectoryError):
-            return about(f"its file {name} is gone") if found.folder.is_dir() else None
+            return about(f"its file {name} is gone") if artefact.folder.is_dir() else None
         except OSError as error:
-            return about(unread=f"{found.folder / name}: {error.strerror or error}")
-    return found
+            return about(unread=f"{artefact.folder / name}: {error.strerror or error}")
+    return artefact
 
 
-def set_aside(found: StoredArtefact) -> str:
+def set_aside(artefact: StoredArtefact) -> str:
     """Take a damaged artefact out of the store, so that the next run makes it again; why not, '' if it is out of the way."""
     try:
-        storage.set_aside(found.folder, found.problem, found.inode)
+        storage.set_aside(artefact.folder, artefact.problem, artefact.inode)
     except StageFailed as error:
         return error.what
     return ""
@@ -197,14 +199,14 @@ def find_by_prefix(store: Path, text: str) -> StoredArtefact:
             cause="a key is written with the digits 0-9 and a-f, 64 of them; the first few are enough",
             remedy=f"{_list_command(store)} lists the keys",
         )
-    several = [place for place in _find_places(store, start) if place.name.startswith(start)]
-    if len(several) > 1:
-        shown = [f"{one.parent.parent.name} {one.name[: max(ENOUGH, len(start) + 4)]}" for one in several]
+    folders = [place for place in _find_places(store, start) if place.name.startswith(start)]
+    if len(folders) > 1:
+        shown = [f"{folder.parent.parent.name} {folder.name[: max(ENOUGH, len(start) + 4)]}" for folder in folders]
         more = f", and {len(shown) - 10} more" if len(shown) > 10 else ""
-        raise ConfigError(f"{len(several)} artefacts have keys that begin with {start}: {', '.join(shown[:10])}{more}", remedy="give more digits of the key")  # fmt: skip
-    found = look_up(several[0]) if several else None
-    if found is not None:
-        return found
+        raise ConfigError(f"{len(folders)} artefacts have keys that begin with {start}: {', '.join(shown[:10])}{more}", remedy="give more digits of the key")  # fmt: skip
+    artefact = look_up(folders[0]) if folders else None
+    if artefact is not None:
+        return artefact
     aside = [path for path in _find_places(store, start, claims.DAMAGED) if path.name.startswith(start)]
     if aside:
         key = aside[0].name[:64]
@@ -237,66 +239,70 @@ class Web:
     """What artefacts are made of, over a whole store.
 
     Attributes:
-        known: (stage, label) by key.
+        labels: (stage, label) by key.
         by_digest: keys of the artefacts whose content has a digest.
         sources: by key, the keys that it says it was made from, by input; digests of inputs by name where it does not say.
     """
 
-    known: Mapping[str, tuple[str, str]]
+    labels: Mapping[str, tuple[str, str]]
     by_digest: Mapping[str, list[str]]
     sources: Mapping[str, Mapping[str, list[str]]]
 
     @classmethod
-    def of(cls, all_found: Iterable[StoredArtefact]) -> Web:
-        known: dict[str, tuple[str, str]] = {}
+    def of(cls, artefacts: Iterable[StoredArtefact]) -> Web:
+        labels: dict[str, tuple[str, str]] = {}
         by_digest: dict[str, list[str]] = defaultdict(list)
         sources: dict[str, dict[str, list[str]]] = {}
-        for found in all_found:
-            if found.record:
-                known[found.key] = (found.stage, found.label)
-                by_digest[found.digest].append(found.key)
-                sources[found.key] = list_sources(found)
+        for artefact in artefacts:
+            if artefact.record:
+                labels[artefact.key] = (artefact.stage, artefact.label)
+                by_digest[artefact.digest].append(artefact.key)
+                sources[artefact.key] = list_sources(artefact)
         # Only now is it known which digests are those of artefacts.
-        for said in sources.values():
-            for name, value in said.items():
-                said[name] = [key for one in value for key in ([one] if one in known else by_digest.get(one, [one]))]
-        return cls(known, by_digest, sources)
+        for inputs in sources.values():
+            for name, value in inputs.items():
+                inputs[name] = [
+                    key
+                    for source in value
+                    for key in ([source] if source in labels else by_digest.get(source, [source]))
+                ]
+        return cls(labels, by_digest, sources)
 
     def standing_on(self, key: str) -> list[str]:
         """Keys of the artefacts that one was read for."""
-        return [one for one, said in self.sources.items() if any(key in keys for keys in said.values())]
+        return [consumer for consumer, inputs in self.sources.items() if any(key in keys for keys in inputs.values())]
 
 
-def list_sources(found: StoredArtefact) -> dict[str, list[str]]:
+def list_sources(artefact: StoredArtefact) -> dict[str, list[str]]:
     """By input, the keys of the artefacts that it was made from, or the digest of the input where its record does not say."""
-    said = found.record["notes"].get("sources")
-    kept = said if isinstance(said, dict) else {}
+    recorded = artefact.record["notes"].get("sources")
+    kept = recorded if isinstance(recorded, dict) else {}
     return {
-        name: [str(one) for one in kept[name]] if isinstance(kept.get(name), list) else [str(value)]
-        for name, value in list_inputs(found).items()
+        name: [str(source) for source in kept[name]] if isinstance(kept.get(name), list) else [str(value)]
+        for name, value in list_inputs(artefact).items()
     }
 
 
-def list_inputs(found: StoredArtefact) -> dict[str, str]:
+def list_inputs(artefact: StoredArtefact) -> dict[str, str]:
     """Digests of the inputs, those of the output beside those of the task."""
-    parts = found.record["parts"]
+    parts = artefact.record["parts"]
     output = parts.get("output")
     own = output.get("inputs") if isinstance(output, dict) else None
-    given = parts.get("inputs")
-    return {**(given if isinstance(given, dict) else {}), **(own if isinstance(own, dict) else {})}
+    shared = parts.get("inputs")
+    return {**(shared if isinstance(shared, dict) else {}), **(own if isinstance(own, dict) else {})}
 
 
 def find_users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
     """By key, the runs below ``paths.root`` that used an artefact, oldest first. A list that cannot be read says nothing here."""
-    found: dict[str, list[str]] = {key: [] for key in keys}
+    runs: dict[str, list[str]] = {key: [] for key in keys}
     for run in usage.list_runs(root):
         try:
             all_keys = usage.read_usage(run) or set()
         except PipelineError:
             continue
-        for key in {key for _, key in all_keys} & found.keys():
-            found[key].append(run.name)
-    return found
+        for key in {key for _, key in all_keys} & runs.keys():
+            runs[key].append(run.name)
+    return runs
 
 
 def explain_recovery(root: Path, runs: Sequence[str]) -> str:
@@ -376,13 +382,13 @@ def measure_size(path: Path) -> tuple[int, int]:
     count = size = 0
     waiting = [path]
     while waiting:
-        one = waiting.pop()
+        entry = waiting.pop()
         try:
-            found = one.lstat()
-            if stat.S_ISDIR(found.st_mode):
-                waiting += [one / name for name in os.listdir(one)]  # noqa: PTH208
+            status = entry.lstat()
+            if stat.S_ISDIR(status.st_mode):
+                waiting += [entry / name for name in os.listdir(entry)]  # noqa: PTH208
             else:
-                count, size = count + 1, size + found.st_size
+                count, size = count + 1, size + status.st_size
         except OSError:
             continue
     return count, size
@@ -395,8 +401,8 @@ def _list_folder(folder: Path) -> list[Path]:
         StageFailed: it may not be listed.
     """
     try:
-        with os.scandir(folder) as found:
-            return sorted(folder / one.name for one in found)
+        with os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries)
     except _GONE:
         return []
     except OSError as error:

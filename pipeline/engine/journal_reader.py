@@ -13,7 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,24 @@ WINDOW_SECONDS = 300.0
 """Over these last seconds the rate is taken."""
 
 
+@dataclass(frozen=True)
+class Performer:
+    """What works on a task, or worked on it last: a process of a machine, and there a worker and its device; '' is the process itself."""
+
+    host: str = ""
+    pid: int = 0
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a task failed with: in words, the traceback where the words do not say it all, and a file with more."""
+
+    error: str = ""
+    trace: str = ""
+    log: str = ""
+
+
 @dataclass
 class TaskState:
     """A task and what became of it.
@@ -37,12 +55,11 @@ class TaskState:
         device: whether it uses an accelerator.
         expected: seconds that it takes, as earlier runs had it; None where nothing is known.
         state: see :data:`State`.
-        host: of the process that works on it, or worked on it last; its number there is ``pid``.
-        where: what works on it there: a worker and its device; '' is the process itself.
+        performer: what works on it, or worked on it last.
         at: when it came into this state, in seconds since 1970; of one that runs, when it began.
         took: seconds that it took, or that it has been running for.
         advanced: seconds of its audio that are known to be done.
-        error: what it failed with, in words; ``trace`` the traceback, '' where the words say it all; ``log`` a file with more.
+        failure: what it failed with.
     """
 
     id: str
@@ -52,19 +69,21 @@ class TaskState:
     device: bool = False
     expected: float | None = None
     state: State = "waiting"
-    host: str = ""
-    pid: int = 0
-    where: str = ""
+    performer: Performer = Performer()
     at: float = 0.0
     took: float = 0.0
     advanced: float = 0.0
-    error: str = ""
-    trace: str = ""
-    log: str = ""
+    failure: Failure = Failure()
 
     @property
     def is_done(self) -> bool:
         return self.state in ("done", "reused")
+
+    def plain(self) -> dict[str, Any]:
+        """All of it for JSON, without groups."""
+        values = asdict(self)
+        performer, failure = values.pop("performer"), values.pop("failure")
+        return {**values, **performer, **failure}
 
 
 @dataclass(frozen=True)
@@ -193,14 +212,14 @@ class Journals:
         for name in names:
             self._files.setdefault(name, _Journal(self.folder / name)).read()
         now = time.time()
-        journals = sorted(self._files.items(), key=lambda one: one[1].first)
+        journals = sorted(self._files.items(), key=lambda item: item[1].first)
         tasks: dict[str, TaskState] = {}
         processes, gains = [], []
         for name, journal in journals:
             ended = over or name in dead or (journal.job != "" and journal.job in ended_jobs)
             for task in journal.at(now, ended):
-                known = tasks.get(task.id)
-                tasks[task.id] = task if known is None else _merge_states(known, task)
+                earlier = tasks.get(task.id)
+                tasks[task.id] = task if earlier is None else _merge_states(earlier, task)
             processes.append(
                 Process(journal.host, journal.pid, journal.job, ended or journal.ended, journal.now(now) - journal.last)
             )
@@ -224,11 +243,11 @@ def _rank(task: TaskState) -> tuple[int, float]:
     return {"running": 2, "waiting": 0}.get(task.state, 1), task.at
 
 
-def _merge_states(one: TaskState, other: TaskState) -> TaskState:
+def _merge_states(first: TaskState, other: TaskState) -> TaskState:
     """A task that stands in two journals."""
-    chosen = max(one, other, key=_rank)
-    expected = next((task.expected for task in (one, other) if task.expected is not None), None)
-    named = max(one, other, key=lambda task: bool(task.label))
+    chosen = max(first, other, key=_rank)
+    expected = next((task.expected for task in (first, other) if task.expected is not None), None)
+    named = max(first, other, key=lambda task: bool(task.label))
     return replace(
         chosen, stage=named.stage, label=named.label, seconds=named.seconds, device=named.device, expected=expected
     )
@@ -319,7 +338,7 @@ class _Journal:
         if len(row) > 5 and row[5] is not None:
             task.expected = float(row[5])
         if not task.is_done:  # whatever became of it before, it is to be done again
-            task.state, task.error, task.trace, task.advanced = "waiting", "", "", 0.0
+            task.state, task.failure, task.advanced = "waiting", Failure(log=task.failure.log), 0.0
 
     def _happened(self, what: str, event: dict[str, Any], at: float) -> None:
         name = str(event["task"])
@@ -327,9 +346,9 @@ class _Journal:
         if what == "advanced":
             self._gain(task, float(event["seconds"]), at)
         elif what == "begin":
-            task.state, task.where, task.at, task.took = "running", str(event.get("where", "")), at, 0.0
+            task.state, task.at, task.took = "running", at, 0.0
             task.advanced, self._told[name] = 0.0, at
-            task.host, task.pid = self.host, self.pid
+            task.performer = Performer(self.host, self.pid, str(event.get("where", "")))
         elif what in _ENDS:
             self._ended_so(task, _ENDS[what], event, at)
 
@@ -343,8 +362,8 @@ class _Journal:
             self.tasks[task.id] = self._made[task.id]
             return
         task.state, task.at, task.took = what, at, took
-        task.host, task.pid = self.host, self.pid
-        task.error, task.trace, task.log = (str(event.get(name, "")) for name in ("error", "trace", "log"))
+        task.performer = replace(task.performer, host=self.host, pid=self.pid)
+        task.failure = Failure(*(str(event.get(name, "")) for name in ("error", "trace", "log")))
         if what == "done":
             self._made[task.id] = replace(task)
 

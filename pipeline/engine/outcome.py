@@ -59,11 +59,11 @@ class Outcome:
             return self.artefact(value).digest
         if not isinstance(value, Derived):
             return digest([self.artefact(ref).digest for ref in value])
-        known = self._known(value)
-        if known is None:
+        content = self._known(value)
+        if content is None:
             choice = self._choice(value)
-            known = self._digests[choice] = self.store.remember(choice, self._select(value).digest)
-        return known
+            content = self._digests[choice] = self.store.remember(choice, self._select(value).digest)
+        return content
 
     def _known(self, value: Derived) -> str | None:
         """Content digest of a part whose sources are done, as it was found earlier; None if it was not."""
@@ -71,10 +71,10 @@ class Outcome:
             return value.content
         choice = self._choice(value)
         if choice not in self._digests:
-            found = self.store.recall(choice)
-            if found is None:
+            content = self.store.recall(choice)
+            if content is None:
                 return None
-            self._digests[choice] = found
+            self._digests[choice] = content
         return self._digests[choice]
 
     def _choice(self, value: Derived) -> str:
@@ -94,22 +94,25 @@ class Outcome:
         Raises:
             Damaged: what had to be read for this is damaged.
         """
-        found: dict[Name, Artefact] = {}
+        artefacts: dict[Name, Artefact] = {}
         for name in task.outputs:
             self.artefacts.pop((task.id, name), None)
         if all(self.has(ref) for ref in task.sources()):
             for name in task.outputs:
                 artefact = self.store.find(task.name, make_key(task, name, self.digest))
                 if artefact is not None:
-                    found[name] = self.artefacts[task.id, name] = artefact
-        return found
+                    artefacts[name] = self.artefacts[task.id, name] = artefact
+        return artefacts
 
     def told(self, task: Task) -> bool:
         """Whether the keys of a task can be told without reading artefacts: its sources are done, and what it takes of them is
         known from earlier."""
         if not all(self.has(ref) for ref in task.sources()):
             return False
-        inputs = [*task.inputs.values(), *(value for one in task.outputs.values() for value in one.inputs.values())]
+        inputs = [
+            *task.inputs.values(),
+            *(value for output in task.outputs.values() for value in output.inputs.values()),
+        ]
         return all(self._known(value) is not None for value in inputs if isinstance(value, Derived))
 
     def recall(self, task: Task) -> bool:

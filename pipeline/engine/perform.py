@@ -64,8 +64,8 @@ def _repair(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, 
 
     done = outcome.done()
     # Several tasks may have made the same.
-    known = [*done, *(ref.task for ref in reader.sources())]
-    makers = [task for task in known if any(place == error.artefact.place for place in outcome.places(task))]
+    candidates = [*done, *(ref.task for ref in reader.sources())]
+    makers = [task for task in candidates if any(place == error.artefact.place for place in outcome.places(task))]
     if not makers:
         raise error
     for task in makers:
@@ -77,24 +77,24 @@ def _repair(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, 
 
 def _perform_once(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
     parts = {name: describe_key(task, name, outcome.digest) for name in task.outputs}
-    made = {name: digest(part) for name, part in parts.items()}
+    task_keys = {name: digest(part) for name, part in parts.items()}
     store = outcome.store
     folders: dict[Name, Path] | None = None
     while folders is None:
-        missing = _find_missing(task, outcome, made)
+        missing = _find_missing(task, outcome, task_keys)
         if not missing:
             return False
         for ref in task.sources(missing):
             store.sound(outcome.artefact(ref))
         try:
-            folders = claims.claim_folders(store, task, {name: made[name] for name in missing}, stop)
+            folders = claims.claim_folders(store, task, {name: task_keys[name] for name in missing}, stop)
         except OSError as error:
             raise _explain(error, task, store.root) from error
     work = _Work(task, tuple(missing), outcome, progress, stop)
     work.folders = folders
-    work.scratches = {name: functools.partial(store.scratch, task.name, made[name]) for name in missing}
+    work.scratches = {name: functools.partial(store.scratch, task.name, task_keys[name]) for name in missing}
     try:
-        _compute(task, outcome, work, made, parts)
+        _compute(task, outcome, work, task_keys, parts)
     except OSError as error:
         if error.errno is None:  # a library's own: the traceback says more than we can
             raise
@@ -103,7 +103,7 @@ def _perform_once(task: Task, outcome: Outcome, progress: Progress, stop: Stop) 
         for folder in work.folders.values():
             store.discard(folder)
         for name in missing:
-            store.release(task.name, made[name])
+            store.release(task.name, task_keys[name])
     return True
 
 
@@ -112,15 +112,15 @@ def _explain(error: OSError, task: Task, root: Path) -> PipelineError:
     return os_error(error, f"{task.label} {what}", root)
 
 
-def _find_missing(task: Task, outcome: Outcome, made: Mapping[Name, str]) -> list[Name]:
+def _find_missing(task: Task, outcome: Outcome, task_keys: Mapping[Name, str]) -> list[Name]:
     """The outputs that the store lacks; the others are taken."""
     missing = []
-    for name, key in made.items():
-        found = outcome.store.find(task.name, key)
-        if found is None:
+    for name, key in task_keys.items():
+        artefact = outcome.store.find(task.name, key)
+        if artefact is None:
             missing.append(name)
         else:
-            outcome.artefacts[task.id, name] = found
+            outcome.artefacts[task.id, name] = artefact
     return missing
 
 
@@ -135,7 +135,9 @@ def _find_loss(task: Task, outcome: Outcome) -> Damaged | None:
     return None
 
 
-def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:
+def _compute(
+    task: Task, outcome: Outcome, work: _Work, task_keys: Mapping[Name, str], parts: Mapping[Name, Any]
+) -> None:
     start, store = time.monotonic(), outcome.store
     with claims.touch_claims(tuple(work.folders.values()), lambda: work.last_sign):
         task.function(work)
@@ -147,7 +149,7 @@ def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str]
             notes["sources"] = _list_sources(task, name, outcome)
             folder = work.folders.pop(name)
             try:
-                outcome.artefacts[task.id, name] = store.commit(task.name, made[name], folder, parts[name], notes)
+                outcome.artefacts[task.id, name] = store.commit(task.name, task_keys[name], folder, parts[name], notes)
             except BaseException:
                 store.discard(folder)
                 raise
@@ -156,8 +158,8 @@ def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str]
 def _list_sources(task: Task, output: Name, outcome: Outcome) -> dict[str, list[str]]:
     """The keys of the artefacts that an output was made from, by input: its parts say the digests of what was taken of them."""
     inputs = {**task.inputs, **task.outputs[output].inputs}
-    found = {name: [outcome.artefact(ref).key for ref in list_refs(value)] for name, value in inputs.items()}
-    return {name: several for name, several in found.items() if several}
+    sources = {name: [outcome.artefact(ref).key for ref in list_refs(value)] for name, value in inputs.items()}
+    return {name: source_keys for name, source_keys in sources.items() if source_keys}
 
 
 class _Work:

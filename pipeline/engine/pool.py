@@ -64,8 +64,8 @@ def list_gpus(device: str, environment: Mapping[str, str], count: Callable[[], i
     if device != "cuda":
         return [Gpu(device, None)]
     seen = max(count(), 1)
-    given = environment.get(VISIBLE, "").strip()
-    names = [name.strip() for name in given.split(",")][:seen] if given else [str(n) for n in range(seen)]
+    visible = environment.get(VISIBLE, "").strip()
+    names = [name.strip() for name in visible.split(",")][:seen] if visible else [str(n) for n in range(seen)]
     return [Gpu(f"cuda:{number}", name) for number, name in enumerate(names)]
 
 
@@ -76,7 +76,7 @@ def count_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def plan_places(workers: int | None, beside: int | None, found: Sequence[Gpu], cores: int) -> list[Place]:
+def plan_places(workers: int | None, beside: int | None, gpus: Sequence[Gpu], cores: int) -> list[Place]:
     """The workers of a run.
 
     Args:
@@ -87,16 +87,16 @@ def plan_places(workers: int | None, beside: int | None, found: Sequence[Gpu], c
     """
 
     def of(number: int, device: bool) -> Place:
-        gpu = found[(number - 1) % len(found)] if found else None
+        gpu = gpus[(number - 1) % len(gpus)] if gpus else None
         # Those without a GPU of their own see one all the same: nothing is to fail because it asks.
         environment = {VISIBLE: gpu.visible} if gpu is not None and gpu.visible is not None else {}
         where = f"worker {number}, {gpu.name}" if gpu is not None and device else f"worker {number}"
         # Threads that wait for each other in a loop take the cores from other workers; no number depends on it.
         return Place(number, device, where, {"OMP_WAIT_POLICY": "PASSIVE", **environment})
 
-    if not found:
+    if not gpus:
         return [of(number, False) for number in range(1, (workers or max(1, cores // 2)) + 1)]
-    working = workers or len(found)
+    working = workers or len(gpus)
     others = max(1, (cores - 2 * working) // 2) if beside is None else beside
     return [of(number, number <= working) for number in range(1, working + others + 1)]
 

@@ -73,10 +73,10 @@ class _Site:
 
 def identify_kind(task: Task, output: Name) -> Kind:
     """What outputs of one rate have in common."""
-    made = task.outputs[output]
-    names = [dict(task.settings).get("name"), dict(made.settings).get("name")]
-    similar = ["kind", task.name, sorted({*task.code, *made.code}), names]
-    exact = [*similar, dict(task.settings), dict(made.settings)]
+    described = task.outputs[output]
+    names = [dict(task.settings).get("name"), dict(described.settings).get("name")]
+    similar = ["kind", task.name, sorted({*task.code, *described.code}), names]
+    exact = [*similar, dict(task.settings), dict(described.settings)]
     return digest(*exact)[:DIGITS], digest(*similar)[:DIGITS]
 
 
@@ -134,22 +134,22 @@ class Rates:
             return None
         kinds = _identify_kinds(task, outputs)
         for level in (0, 1):
-            total = self.known.get(tuple(one[level] for one in kinds))
+            total = self.known.get(tuple(output_kind[level] for output_kind in kinds))
             if total is not None:
                 return total.scaled(total.work, task)
-        found = [self._single(one) for one in kinds]
-        if not found or None in found:
+        totals = [self._single(output_kind) for output_kind in kinds]
+        if not totals or None in totals:
             return None
-        return sum(total.scaled(total.work, task) for total in found if total is not None)
+        return sum(total.scaled(total.work, task) for total in totals if total is not None)
 
     def bytes(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
         """How much room its results will need, all of them or these; None where nothing like them was measured."""
         if self.is_empty:
             return None
-        found = [self._single(one) for one in _identify_kinds(task, outputs)]
-        if not found or None in found:
+        totals = [self._single(output_kind) for output_kind in _identify_kinds(task, outputs)]
+        if not totals or None in totals:
             return None
-        return sum(total.scaled(total.bytes[0], task) for total in found if total is not None)
+        return sum(total.scaled(total.bytes[0], task) for total in totals if total is not None)
 
     def _single(self, kinds: Kind) -> Total | None:
         return self.single.get(kinds[0]) or self.single.get(kinds[1])
@@ -184,9 +184,9 @@ def _identify_kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
 
 
 def _write_line(where: _Site, of: Sequence[Kind], total: Total) -> str:
-    said: dict[str, Any] = {"host": where.host, "device": where.device, "threads": where.threads, "of": of}
-    said |= {"tasks": total.tasks, "audio": round(total.audio, 3), "work": round(total.work, 3), "bytes": total.bytes}
-    return json.dumps(said) + "\n"
+    entry: dict[str, Any] = {"host": where.host, "device": where.device, "threads": where.threads, "of": of}
+    entry |= {"tasks": total.tasks, "audio": round(total.audio, 3), "work": round(total.work, 3), "bytes": total.bytes}
+    return json.dumps(entry) + "\n"
 
 
 def _read_lines(place: Path) -> Iterator[tuple[_Site, tuple[Kind, ...], Total]]:
@@ -197,11 +197,11 @@ def _read_lines(place: Path) -> Iterator[tuple[_Site, tuple[Kind, ...], Total]]:
         return
     for line in text.splitlines():
         try:
-            one = json.loads(line)
-            where = _Site(str(one["host"]), str(one["device"]), int(one["threads"]))
-            of = tuple((str(exact), str(similar)) for exact, similar in one["of"])
-            sizes = [int(size) for size in one["bytes"]]
-            total = Total(int(one["tasks"]), float(one["audio"]), float(one["work"]), sizes)
+            entry = json.loads(line)
+            where = _Site(str(entry["host"]), str(entry["device"]), int(entry["threads"]))
+            of = tuple((str(exact), str(similar)) for exact, similar in entry["of"])
+            sizes = [int(size) for size in entry["bytes"]]
+            total = Total(int(entry["tasks"]), float(entry["audio"]), float(entry["work"]), sizes)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             continue
         numbers = (total.audio, total.work, *sizes)
@@ -213,9 +213,9 @@ def _compact(place: Path) -> None:
     """Add up the lines of one kind; of those that then are too many, the ones that were measured last stay."""
     totals: dict[tuple[_Site, tuple[Kind, ...]], Total] = {}
     for where, of, total in _read_lines(place):
-        held = totals.pop((where, of), Total())
-        held.add(total.tasks, total.audio, total.work, total.bytes)
-        totals[where, of] = held
+        earlier = totals.pop((where, of), Total())
+        earlier.add(total.tasks, total.audio, total.work, total.bytes)
+        totals[where, of] = earlier
     lines = [_write_line(where, of, total).encode() for (where, of), total in totals.items()]
     kept, size = [], 0
     for line in reversed(lines):
@@ -267,7 +267,10 @@ class Measuring(Progress):
             artefact = self.outcome.artefacts.get((task.id, name))
             if artefact is not None and artefact.record["made"]["utc"] >= self._since:
                 # Whole blocks, and one for the record, as the disk counts them.
-                yield name, sum(-(-one["bytes"] // BLOCK) * BLOCK for one in artefact.record["files"].values()) + BLOCK
+                yield (
+                    name,
+                    sum(-(-entry["bytes"] // BLOCK) * BLOCK for entry in artefact.record["files"].values()) + BLOCK,
+                )
 
 
 def _now() -> str:
@@ -284,11 +287,11 @@ class Estimate:
     """A sum over tasks.
 
     Attributes:
-        known: of those of whose kind something was measured.
-        unknown: how many others there are: the sum is at least ``known``.
+        amount: of those of whose kind something was measured.
+        unknown: how many others there are: the sum is at least ``amount``.
     """
 
-    known: float = 0.0
+    amount: float = 0.0
     unknown: int = 0
     tasks: int = 0
 
@@ -300,9 +303,9 @@ class Estimate:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Estimate:
         """The sum of values, None where they are not known."""
-        several = list(values)
-        known = [value for value in several if value is not None]
-        return cls(sum(known), len(several) - len(known), len(several))
+        listed = list(values)
+        amounts = [value for value in listed if value is not None]
+        return cls(sum(amounts), len(listed) - len(amounts), len(listed))
 
 
 def read_free_bytes(folder: Path) -> int | None:
@@ -326,11 +329,11 @@ def refuse_shortage(wanted: Estimate, free: int | None, store: Path) -> None:
     Raises:
         StageFailed: the file system of the store has less room than what is known to be needed.
     """
-    if free is None or wanted.known * MARGIN <= free:
+    if free is None or wanted.amount * MARGIN <= free:
         return
     root, least = shlex.quote(str(store.parent)), "at least" if wanted.unknown else "about"
     raise StageFailed(
-        f"the results will not fit on the disk: {least} {format_bytes(wanted.known * MARGIN)} are needed, {format_bytes(free)} are free",
+        f"the results will not fit on the disk: {least} {format_bytes(wanted.amount * MARGIN)} are needed, {format_bytes(free)} are free",
         where=str(store),
         cause="tasks of these kinds needed that much in earlier runs; a tenth is added",
         remedy=f"set paths.root to a folder on a disk with that much free, or make room: voice-privacy store gc --keep RUN "
@@ -349,7 +352,7 @@ def check_free_space(tasks: Sequence[Task], outcome: Outcome, rates: Rates) -> N
     if rates.is_empty or free is None:
         return
     # Most runs would fit if nothing of them were there yet: the store need not be asked.
-    if estimate_bytes({task: list(task.outputs) for task in tasks}, rates).known * MARGIN > free:
+    if estimate_bytes({task: list(task.outputs) for task in tasks}, rates).amount * MARGIN > free:
         refuse_shortage(estimate_bytes(find_missing(tasks, outcome), rates), free, outcome.store.root)
 
 

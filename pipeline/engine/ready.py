@@ -99,10 +99,10 @@ class Ready:
         down: set[int] = set()
         look = [number]
         while look:
-            one = look.pop()
-            for later in self._after[one]:
+            below = look.pop()
+            for later in self._after[below]:
                 self._unblock(later)
-            for later in self._on[one]:
+            for later in self._on[below]:
                 if self._state[later] in (State.WAITING, State.FRESH, State.MISSING):
                     self._ended(later, State.FAILED)
                     down.add(later)
@@ -134,14 +134,14 @@ class Ready:
 
     def before(self, number: int) -> list[int]:
         """All that a task stands on, directly or through others, sources first."""
-        found: set[int] = set()
+        reached: set[int] = set()
         look = [number]
         while look:
             for source in self.sources[look.pop()]:
-                if source not in found:
-                    found.add(source)
+                if source not in reached:
+                    reached.add(source)
                     look.append(source)
-        return sorted(found)
+        return sorted(reached)
 
     def unfinished(self) -> list[int]:
         """Tasks that are neither done nor failed."""
@@ -187,7 +187,7 @@ def _edges(tasks: Sequence[Task]) -> tuple[list[list[int]], list[list[int]]]:
         on = _unique(place[ref.task.id] for ref in task.sources() if ref.task.id in place)
         same = _unique(last[planned] for planned in task.planned.values() if planned in last)
         sources.append(on)
-        makers.append([one for one in same if one not in on])
+        makers.append([maker for maker in same if maker not in on])
         place.setdefault(task.id, number)
         for planned in task.planned.values():
             last[planned] = number

@@ -37,19 +37,19 @@ class Reason:
     """Why something has to be computed.
 
     Attributes:
-        said: in words; equal for all that have it for one reason; '' of what waits.
+        text: in words; equal for all that have it for one reason; '' of what waits.
         than: the label of the nearest result, or of the task that it stands on; '' where there is none.
         waits: whether it stands on a task that is to be computed, and nothing more can be said yet.
     """
 
-    said: str
+    text: str
     than: str = ""
     waits: bool = False
 
     def __str__(self) -> str:
         if self.waits:
             return f"stands on {self.than}, which is to be computed"
-        return f"{self.said} (nearest: {self.than})" if self.than else self.said
+        return f"{self.text} (nearest: {self.than})" if self.than else self.text
 
 
 NOTHING = Reason("nothing of this kind is stored")
@@ -91,7 +91,7 @@ class Reasons:
                 return Reason("", ref.task.label, waits=True)
         name = missing[0]
         reason = self._nearest(task, name)
-        return reason if len(task.outputs) == 1 else Reason(f"{name}: {reason.said}", reason.than)
+        return reason if len(task.outputs) == 1 else Reason(f"{name}: {reason.text}", reason.than)
 
     def _nearest(self, task: Task, name: Name) -> Reason:
         shelf = self._shelf(task.name)
@@ -118,29 +118,29 @@ class Reasons:
 
     def _ordered(self, stage: str, shelf: _Shelf, form: Form, made_by: frozenset[str]) -> list[tuple[int, Form]]:
         """The stored forms of the same component, with the number of fields that differ, nearest first."""
-        asked = (stage, form, made_by)
-        if asked not in self._distances:
+        query = (stage, form, made_by)
+        if query not in self._distances:
             near = [other for other in shelf.forms if _is_alike(form, other, made_by)]
-            self._distances[asked] = sorted((_distance(form, other), other) for other in near)
-        return self._distances[asked]
+            self._distances[query] = sorted((_distance(form, other), other) for other in near)
+        return self._distances[query]
 
 
 def _find_closest(
     shelf: _Shelf, form: Form, inputs: tuple[tuple[str, str], ...], label: str
 ) -> Iterator[tuple[int, _Stored]]:
     """Of the results of a form, those with the most equal inputs and that with this label, with the number of other inputs."""
-    several, equal = shelf.forms[form], defaultdict[int, int](int)
-    for one in inputs:
-        for place in shelf.at[form].get(one, ()):
+    candidates, equal = shelf.forms[form], defaultdict[int, int](int)
+    for pair in inputs:
+        for place in shelf.at[form].get(pair, ()):
             equal[place] += 1
     most = max(equal.values(), default=0)
-    for place, stored in enumerate(several):
+    for place, stored in enumerate(candidates):
         if equal.get(place, 0) == most:
             yield max(len(inputs), len(stored.inputs)) - most, stored
 
 
 def _shelf(folder: Path) -> _Shelf:
-    made = _Shelf()
+    shelf = _Shelf()
     for age, place in enumerate(_list_newest(folder)):
         try:
             record = json.loads((place / RECORD).read_bytes())
@@ -148,26 +148,28 @@ def _shelf(folder: Path) -> _Shelf:
             form, stored = _make_form(parts), _Stored(_list_inputs(parts), label, age)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue  # `store verify` is there to say so
-        several = made.forms.setdefault(form, [])
-        at = made.at.setdefault(form, defaultdict(list))
-        for one in stored.inputs:
-            at[one].append(len(several))
-        several.append(stored)
-    return made
+        results = shelf.forms.setdefault(form, [])
+        at = shelf.at.setdefault(form, defaultdict(list))
+        for pair in stored.inputs:
+            at[pair].append(len(results))
+        results.append(stored)
+    return shelf
 
 
 def _list_newest(folder: Path) -> list[Path]:
     """The newest results of a stage, the newest first."""
-    found: list[tuple[int, str]] = []
+    places: list[tuple[int, str]] = []
     try:
         for prefix in sorted(folder.iterdir()):
             with os.scandir(prefix) as entries:
-                found += [(one.stat().st_mtime_ns, one.path) for one in entries if len(one.name) == _KEY_DIGITS]
-            if len(found) >= LISTED:
+                places += [
+                    (entry.stat().st_mtime_ns, entry.path) for entry in entries if len(entry.name) == _KEY_DIGITS
+                ]
+            if len(places) >= LISTED:
                 break
     except OSError:  # nothing of the stage is stored, or another process is at work in it
         pass
-    return [Path(path) for _, path in sorted(found, reverse=True)[:LOOKED_AT]]
+    return [Path(path) for _, path in sorted(places, reverse=True)[:LOOKED_AT]]
 
 
 def _expect_mapping(value: Any) -> Mapping[str, Any]:
@@ -178,14 +180,16 @@ def _expect_mapping(value: Any) -> Mapping[str, Any]:
 
 def _make_form(parts: Mapping[str, Any]) -> Form:
     own = _expect_mapping(parts["output"])
-    several = {
+    groups = {
         "setting": _expect_mapping(parts["settings"]),
         "output setting": _expect_mapping(own["settings"]),
         "version of": _expect_mapping(parts["code"]),
         "library": _expect_mapping(parts["libraries"]),
     }
-    found = [(f"{of} {name}", _json(value)) for of, group in several.items() for name, value in sorted(group.items())]
-    return (*found, ("version of keys", _json(parts["key_version"])))
+    fields = [
+        (f"{title} {name}", _json(value)) for title, group in groups.items() for name, value in sorted(group.items())
+    ]
+    return (*fields, ("version of keys", _json(parts["key_version"])))
 
 
 def _list_inputs(parts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -203,9 +207,9 @@ _NAMES = ("setting name", "output setting name", "setting kind", "setting cut")
 
 def _is_alike(form: Form, other: Form, made_by: frozenset[str]) -> bool:
     """Whether two forms are of one component, and made by the same code, which is named."""
-    one, two = dict(form), dict(other)
-    return all(one.get(name) == two.get(name) for name in _NAMES) and all(
-        f"version of {name}" in two for name in made_by
+    fields, other_fields = dict(form), dict(other)
+    return all(fields.get(name) == other_fields.get(name) for name in _NAMES) and all(
+        f"version of {name}" in other_fields for name in made_by
     )
 
 
@@ -218,21 +222,21 @@ def _describe_difference(
     form: Form, inputs: tuple[tuple[str, str], ...], other: Form, stored: _Stored, count: int, label: str
 ) -> Reason:
     """The first field that differs from the nearest result, with both values, and how many more."""
-    said = next(_describe_fields(form, other), "")
-    if not said:
-        there = dict(stored.inputs)
-        said = next((f"input {name} differs" for name, value in inputs if there.get(name) != value), "")
-    if not said:
-        said = "an input less" if len(inputs) < len(stored.inputs) else "it cannot be used as it is stored"
+    text = next(_describe_fields(form, other), "")
+    if not text:
+        stored_inputs = dict(stored.inputs)
+        text = next((f"input {name} differs" for name, value in inputs if stored_inputs.get(name) != value), "")
+    if not text:
+        text = "an input less" if len(inputs) < len(stored.inputs) else "it cannot be used as it is stored"
     more = f", and {count - 1} more field{'s' if count > 2 else ''}" if count > 1 else ""
-    return Reason(said + more, "" if stored.label == label else stored.label)
+    return Reason(text + more, "" if stored.label == label else stored.label)
 
 
 def _describe_fields(form: Form, other: Form) -> Iterator[str]:
-    one, two = dict(form), dict(other)
-    for name in dict.fromkeys([*one, *two]):
-        if one.get(name) != two.get(name):
-            yield f"{name.removeprefix('output ')} {_shorten(one.get(name))}, stored: {_shorten(two.get(name))}"
+    fields, other_fields = dict(form), dict(other)
+    for name in dict.fromkeys([*fields, *other_fields]):
+        if fields.get(name) != other_fields.get(name):
+            yield f"{name.removeprefix('output ')} {_shorten(fields.get(name))}, stored: {_shorten(other_fields.get(name))}"
 
 
 def _shorten(value: str | None) -> str:

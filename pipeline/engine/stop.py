@@ -68,7 +68,11 @@ def listen_for_signals(last_words: Callable[[int], None] | None = None) -> Itera
 
     watch = threading.Thread(target=_watch, args=(arrived, last_words), name="signals", daemon=True)
     watch.start()
-    heard = [one for one in ASKING if one == signal.SIGINT or signal.getsignal(one) is not signal.SIG_IGN]
+    heard = [
+        candidate
+        for candidate in ASKING
+        if candidate == signal.SIGINT or signal.getsignal(candidate) is not signal.SIG_IGN
+    ]
     before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield stop

@@ -109,8 +109,8 @@ class IntegrityCheck:
 
 
 def _stat_files(artefact: Artefact) -> list[tuple[int, ...]]:
-    found = [(artefact.place / name).stat() for name in artefact.record["files"]]
-    return [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found]
+    files = [(artefact.place / name).stat() for name in artefact.record["files"]]
+    return [(file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino) for file in files]
 
 
 def _find_difference(artefact: Artefact) -> str:
@@ -171,22 +171,24 @@ def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
         Wrong: it is not what was written.
     """
     try:
-        found = json.loads(content.decode("utf-8"))
+        record = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise WrongRecord(f"its record is no JSON ({error})") from error
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise WrongRecord("its record is no mapping")
-    check = found.pop(_CHECK, None)
-    if set(found) != _FIELDS:
+    check = record.pop(_CHECK, None)
+    if set(record) != _FIELDS:
         raise WrongRecord("its record has other fields than were written")
-    if check is not None and check != _digest_record(found):
+    if check is not None and check != _digest_record(record):
         raise WrongRecord("its record is not what was written")
-    if (found["stage"], found["key"]) != (stage, key):
+    if (record["stage"], record["key"]) != (stage, key):
         raise WrongRecord("its record is of another artefact")
-    if not (isinstance(found["notes"], dict) and isinstance(found["parts"], dict) and isinstance(found["files"], dict)):
+    if not (
+        isinstance(record["notes"], dict) and isinstance(record["parts"], dict) and isinstance(record["files"], dict)
+    ):
         raise WrongRecord("its record has other fields than were written")
     listed = []
-    for name, entry in found["files"].items():
+    for name, entry in record["files"].items():
         if not (
             isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("bytes"), int)
         ):
@@ -195,9 +197,9 @@ def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
             raise WrongRecord(f"its record names a file that is none of its own ({name})")
         listed.append([name, entry["sha256"]])
     # In the order in which a walk over the folders meets them.
-    if found["digest"] != digest(sorted(listed, key=lambda each: each[0].split("/"))):
+    if record["digest"] != digest(sorted(listed, key=lambda each: each[0].split("/"))):
         raise WrongRecord("the digest in its record is not that of its files")
-    return found
+    return record
 
 
 def _digest_record(record: Mapping[str, Any]) -> str:
@@ -267,11 +269,11 @@ class Store:
     def recall(self, choice: str) -> str | None:
         """The content digest that a selection was found to have; None if it is not known."""
         try:
-            found = self._note(choice).read_bytes()
+            noted = self._note(choice).read_bytes()
         except OSError:
             return None
-        content = found[:_DIGEST].decode("ascii", "replace")
-        return content if found == _note(choice, content) else None
+        content = noted[:_DIGEST].decode("ascii", "replace")
+        return content if noted == _note(choice, content) else None
 
     def remember(self, choice: str, content: str) -> str:
         """Keep the content digest of a selection; gives it back. A store that cannot be written does without."""
@@ -309,7 +311,7 @@ class Store:
                     "sha256": file_digest(path),
                     "bytes": path.stat().st_size,
                 }
-        said = {
+        values = {
             "key": key,
             "stage": stage,
             "digest": digest([[name, entry["sha256"]] for name, entry in files.items()]),
@@ -318,7 +320,7 @@ class Store:
             "notes": dict(notes),
             "made": {"utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": socket.gethostname()},
         }
-        record = json.loads(json.dumps(said))
+        record = json.loads(json.dumps(values))
         record_path = temporary / RECORD
         record_path.write_text(sign_record(record), encoding="ascii")
         sync_to_disk(record_path)
@@ -328,14 +330,14 @@ class Store:
         try:
             temporary.replace(final)
         except OSError:
-            made = self.find(stage, key)
-            if made is None:
+            other = self.find(stage, key)
+            if other is None:
                 raise
             shutil.rmtree(temporary, ignore_errors=True)
             claims.drop_scratches(final)
-            if made.digest != record["digest"]:
+            if other.digest != record["digest"]:
                 log.warning("%s: another worker made this artefact with other bytes; its version is kept", final)
-            return made
+            return other
         sync_to_disk(final.parent)
         claims.drop_scratches(final)
         artefact = Artefact(key, final, str(record["digest"]), record, self.sound, inode)

@@ -184,12 +184,12 @@ class Task:
 
     def sources(self, outputs: Collection[Name] | None = None) -> list[Ref]:
         """The outputs of other tasks that this one reads, for all of its outputs or for these."""
-        found: list[Ref] = []
-        asked = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
-        for inputs in [self.inputs, *(output.inputs for output in asked)]:
+        sources: list[Ref] = []
+        chosen = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
+        for inputs in [self.inputs, *(output.inputs for output in chosen)]:
             for value in inputs.values():
-                found += list_refs(value)
-        return found
+                sources += list_refs(value)
+        return sources
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and self.id == other.id

@@ -57,11 +57,11 @@ class UsageRecorder(Progress):
 
     def end(self, task: Task, computed: bool) -> None:
         super().end(task, computed)
-        found = [self.outcome.artefacts.get((task.id, name)) for name in task.outputs]
-        self.add((task.name, one.key) for one in found if one is not None)
+        artefacts = [self.outcome.artefacts.get((task.id, name)) for name in task.outputs]
+        self.add((task.name, artefact.key) for artefact in artefacts if artefact is not None)
 
     def finish(self) -> None:
-        self.add((str(one.record["stage"]), one.key) for one in list(self.outcome.artefacts.values()))
+        self.add((str(artefact.record["stage"]), artefact.key) for artefact in list(self.outcome.artefacts.values()))
 
     def add(self, keys: Iterable[Key]) -> None:
         """Write down artefacts, each once."""
@@ -110,9 +110,9 @@ def read_usage(run: Path) -> set[Key] | None:
         raise os_error(error, "what a run used cannot be read", run / FOLDER) from error
     for path, text in texts:
         for line in text.split("\n")[:-1]:
-            found = _LINE.fullmatch(line)
-            if found is not None:
-                keys.add((found[1], found[2]))
+            match = _LINE.fullmatch(line)
+            if match is not None:
+                keys.add((match[1], match[2]))
             elif not line.startswith("#"):
                 raise DataError(
                     f"what run {run.name} used cannot be told: a line of its list is not what was written",
@@ -135,20 +135,20 @@ def explain_rerun(run: Path) -> str:
 def read_command(run: Path) -> str:
     """The command of a run, over the root below which its folder lies now; '' where it does not say."""
     try:
-        given = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
+        overrides = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return ""
     place = run.resolve().parent
     if place.name == _RUNS:  # it may have been copied here from another root
-        given = [*(one for one in given if not one.startswith(_ROOT)), f"{_ROOT}{place.parent}"]
-    return shlex.join(["voice-privacy", *given])
+        overrides = [*(override for override in overrides if not override.startswith(_ROOT)), f"{_ROOT}{place.parent}"]
+    return shlex.join(["voice-privacy", *overrides])
 
 
 def list_runs(root: Path) -> list[Path]:
     """The run folders below ``paths.root``, oldest first."""
     try:
-        with os.scandir(root / _RUNS) as found:
-            names = sorted(one.name for one in found if one.is_dir() and not one.name.startswith("."))
+        with os.scandir(root / _RUNS) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -163,15 +163,15 @@ def find_run(root: Path, name: str) -> Path:
         ConfigError: there is none.
     """
     for place in (Path(name).expanduser(), root / _RUNS / name):
-        if any((place / one).exists() for one in (status.FILE, status.LOG, FOLDER)):
+        if any((place / entry).exists() for entry in (status.FILE, status.LOG, FOLDER)):
             return place
-    known = [one.name for one in list_runs(root)]
+    runs = [entry.name for entry in list_runs(root)]
     raise ConfigError(
         f"there is no run '{name}'",
         where=str(root / _RUNS),
         cause="it was moved or removed, or it belongs to another paths.root",
         remedy="give the path of its folder, or --root DIR"
-        + (f"; the newest here: {', '.join(known[-3:])}" if known else ""),
+        + (f"; the newest here: {', '.join(runs[-3:])}" if runs else ""),
     )
 
 

@@ -69,21 +69,21 @@ def plan_waves(
     consumers: dict[Task, list[Task]] = {task: [] for task in tasks}
     for task in tasks:
         sources = {ref.task for ref in task.sources()} & levels.keys()
-        levels[task] = max((levels[one] + 1 for one in sources), default=0)
-        for one in sources:
-            consumers[one].append(task)
+        levels[task] = max((levels[source] + 1 for source in sources), default=0)
+        for source in sources:
+            consumers[source].append(task)
     groups: dict[tuple[int, Request], _Group] = {}
     for task in tasks:
         key = levels[task], ask(task)
         groups.setdefault(key, _Group(*key)).tasks.append(task)
     joined = _join_groups(list(groups.values()), levels, consumers, seconds, chunk)
     place = {task: number for number, group in enumerate(joined) for task in group.tasks}
-    made = []
+    planned = []
     for number, group in enumerate(joined):
         below = {place[ref.task] for task in group.tasks for ref in task.sources() if ref.task in place}
         parts = [group.tasks] if group.joined else _cut_parts(group.tasks, seconds, chunk)
-        made.append(Wave(group.ask, tuple(map(tuple, parts)), tuple(sorted(below - {number}))))
-    return made
+        planned.append(Wave(group.ask, tuple(map(tuple, parts)), tuple(sorted(below - {number}))))
+    return planned
 
 
 def _join_groups(
@@ -96,7 +96,7 @@ def _join_groups(
     """The groups by level; those that ask for the same and are less than a chunk together are one, at the level of the last."""
     kept: list[_Group] = []
     open_: dict[Request, _Group] = {}
-    for group in sorted(groups, key=lambda one: one.level):
+    for group in sorted(groups, key=lambda entry: entry.level):
         before = open_.get(group.ask)
         if before is not None and sum(map(seconds, [*before.tasks, *group.tasks])) <= chunk:
             own = {*before.tasks, *group.tasks}
@@ -107,17 +107,17 @@ def _join_groups(
                 group = _Group(group.level, group.ask, before.tasks + group.tasks, joined=True)
         open_[group.ask] = group
         kept.append(group)
-    return sorted(kept, key=lambda one: one.level)
+    return sorted(kept, key=lambda entry: entry.level)
 
 
 def _cut_parts(tasks: Sequence[Task], seconds: Callable[[Task], float], chunk: float) -> list[list[Task]]:
     """Runs of neighbours of about a chunk each."""
     parts: list[list[Task]] = []
-    held = 0.0
+    filled = 0.0
     for task in tasks:
-        if not parts or held + seconds(task) > chunk:
+        if not parts or filled + seconds(task) > chunk:
             parts.append([])
-            held = 0.0
+            filled = 0.0
         parts[-1].append(task)
-        held += seconds(task)
+        filled += seconds(task)
     return parts

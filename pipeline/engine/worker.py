@@ -153,8 +153,8 @@ class _WorkerState:
 
     def warn(self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
         """A warning of Python's, which the parent shows: once, whoever gives it."""
-        known = category if category.__module__ == "builtins" else UserWarning
-        self.say(WARNING, (str(message), known, filename, lineno))
+        shown_as = category if category.__module__ == "builtins" else UserWarning
+        self.say(WARNING, (str(message), shown_as, filename, lineno))
 
     def watch(self) -> None:
         """Hear what the parent says, in a thread; end this process at once when the parent is gone."""
@@ -198,7 +198,9 @@ class _WorkerState:
         except Exception as error:
             full = failures.is_out_of_memory(error)
             return Failed(_make_portable(failures.explain_exception(task, error)), traceback.format_exc(), full)
-        changed = (id for (id, name), one in before.items() if self.outcome.artefacts.get((id, name)) is not one)
+        changed = (
+            id for (id, name), artefact in before.items() if self.outcome.artefacts.get((id, name)) is not artefact
+        )
         return Done(computed, tuple(sorted({self._places[id] for id in changed if id in self._places} - {number})))
 
     def advance(self, task: Task, seconds: float) -> None:

@@ -74,7 +74,7 @@ class _Side:
 
 
 @dataclass(frozen=True, eq=False)
-class _Held:
+class _Attacked:
     """All attacks on a system and subset in one run, on the trials that all have.
 
     Attributes:
@@ -127,7 +127,7 @@ def compared(first: Result, second: Result) -> RunDifferences:
         asked |= {name: {name: 1.0} for name in there}
         asked = {name: of for name, of in asked.items() if not set(of) <= same}
         held = {
-            name: (_held(a, pair[0], name, measure), _held(b, pair[1], name, measure))
+            name: (_read_attacks(a, pair[0], name, measure), _read_attacks(b, pair[1], name, measure))
             for of in asked.values()
             for name in of
         }
@@ -161,11 +161,11 @@ def _side(letter: str, run: Result) -> _Side:
     for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
             known = attacks.setdefault((row["system"], row["subset"]), [])
-            if all(_of(one) != _of(row) for one in known):
+            if all(_attack_key(one) != _attack_key(row) for one in known):
                 known.append(row)
     said: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     for row in results.records(run.rows[run.rows["metric"].isin(MEASURED)]):
-        said.setdefault((row["system"], row["subset"], *_of(row)), []).append(
+        said.setdefault((row["system"], row["subset"], *_attack_key(row)), []).append(
             (row["status"], row["reason"], row["note"])
         )
     path = run.folder / "config.yaml"
@@ -181,7 +181,7 @@ def _side(letter: str, run: Result) -> _Side:
     return _Side(letter, run, attacks, said, means)
 
 
-def _of(row: Attack) -> tuple[str, ...]:
+def _attack_key(row: Attack) -> tuple[str, ...]:
     """What tells the attacks on a system apart."""
     return tuple(str(row[name]) for name in ATTACK)
 
@@ -202,25 +202,25 @@ def _measuring() -> Measure:
     return measure
 
 
-def _held(side: _Side, system: str, subset: str, measure: Measure) -> _Held:
+def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _Attacked:
     """The attacks of a run on one subset, as far as there are numbers."""
     attacks = side.attacks[system, subset]
-    said = [one for attack in attacks for one in side.said.get((system, subset, *_of(attack)), [])]
+    said = [one for attack in attacks for one in side.said.get((system, subset, *_attack_key(attack)), [])]
     short = dict.fromkeys(reason for status, reason, _ in said if status == "incomplete")
     unknown = [note.partition(NO_SPEAKERS)[2] for _, _, note in said if NO_SPEAKERS in note]
     if short:
-        return _Held(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
+        return _Attacked(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
     if unknown:
-        return _Held(reason=f"the speakers are not known: {unknown[0]}")
+        return _Attacked(reason=f"the speakers are not known: {unknown[0]}")
     try:
         tables = _common([_scores(side, attack, system, subset) for attack in attacks])
         left = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
     except PipelineError as error:
-        return _Held(reason=f"{side.letter}: {error.what}", gone=side.letter)
+        return _Attacked(reason=f"{side.letter}: {error.what}", gone=side.letter)
     except MetricError as error:
-        return _Held(reason=f"{side.letter}: {error}")
+        return _Attacked(reason=f"{side.letter}: {error}")
     names = np.unique(tables[0][["model_speaker", "speaker"]].to_numpy(str))
-    return _Held(
+    return _Attacked(
         tuple(attacks),
         tables[0].drop(columns="score"),
         left,
@@ -244,7 +244,7 @@ def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def _rows(
-    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Held, _Held]]
+    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Attacked, _Attacked]]
 ) -> Iterator[SystemDifference]:
     """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
     held_of = [(name, held[name]) for name in weights]
@@ -265,8 +265,10 @@ def _rows(
     }
     eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
     best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
-    named = [_named(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)]
-    tried = [len({_of(one) for held in side for one in held.attacks}) for side in sides]
+    named = [
+        _describe_choice(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)
+    ]
+    tried = [len({_attack_key(one) for held in side for one in held.attacks}) for side in sides]
     found = _tested(row, *of["d_ece"])
     yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
     if tried == [1, 1]:
@@ -283,41 +285,45 @@ def _rows(
             yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
 
 
-def _paths(side: Sequence[_Held], key: tuple[str, ...]) -> list[str]:
+def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
     return [str(_attack(held, key)["path"]) for held in side]
 
 
-def _in_all(side: Sequence[_Held]) -> list[tuple[str, ...]]:
+def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
     """The attacks that a run has on all sets of a mean."""
-    return [_of(one) for one in side[0].attacks if all(_of(one) in map(_of, other.attacks) for other in side[1:])]
+    return [
+        _attack_key(one)
+        for one in side[0].attacks
+        if all(_attack_key(one) in map(_attack_key, other.attacks) for other in side[1:])
+    ]
 
 
-def _attack(held: _Held, key: tuple[str, ...]) -> Attack:
-    return next(one for one in held.attacks if _of(one) == key)
+def _attack(held: _Attacked, key: tuple[str, ...]) -> Attack:
+    return next(one for one in held.attacks if _attack_key(one) == key)
 
 
-def _named(subsets: Sequence[str], side: Sequence[_Held], choice: Choice) -> str:
+def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
     """The attack on each set in words."""
     each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
     return words.describe_attack_by_set(each) if len(set(choice)) > 1 else words.describe_attack(each[subsets[0]])
 
 
-def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
+def _chosen(side: Sequence[_Attacked], metric: str) -> list[Choice]:
     """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
-    keys = [[_of(one) for one in held.attacks] for held in side]
+    keys = [[_attack_key(one) for one in held.attacks] for held in side]
     parts = [_part(held, several, metric) for held, several in zip(side, keys)]
     places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
     return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
 
 
-def _attacks(side: Sequence[_Held], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
+def _attacks(side: Sequence[_Attacked], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
     """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
     parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
     return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, weights)
 
 
-def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
-    core, known = METRICS[metric], [_of(one) for one in held.attacks]
+def _part(held: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+    core, known = METRICS[metric], [_attack_key(one) for one in held.attacks]
     left = [held.left[known.index(key)] for key in keys]
     return metrics.collect_attacks(
         [one.value[core] for one in left],
@@ -346,7 +352,7 @@ def _same(one: Sequence[tuple[str, ...]], other: Sequence[tuple[str, ...]]) -> I
             yield numbers[0], others[0]
 
 
-def _other_trials(one: _Held, other: _Held, name: str) -> str:
+def _other_trials(one: _Attacked, other: _Attacked, name: str) -> str:
     """How the trials of two runs differ; '' if they are the same."""
     trials = [held.trials.set_index(IDS) for held in (one, other)]
     both = trials[0].index.intersection(trials[1].index)

@@ -101,7 +101,7 @@ def describe_plan(
         {name: takes([task for task in lacking if task.name == name]) for name in stages},
         of_all,
         at_once,
-        max(of_all.work_seconds.known / at_once, _longest(work)),
+        max(of_all.work_seconds.amount / at_once, _longest(work)),
         outcome.store.root,
         read_free_bytes(outcome.store.root),
     )

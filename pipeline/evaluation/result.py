@@ -65,8 +65,8 @@ class Result:
     def config(self) -> dict[str, Any]:
         """The composed configuration; empty where the folder has none."""
         path = self.folder / "config.yaml"
-        found = run_files.read_yaml(path) if path.is_file() else {}
-        return found if isinstance(found, dict) else {}
+        config = run_files.read_yaml(path) if path.is_file() else {}
+        return config if isinstance(config, dict) else {}
 
     @property
     def systems(self) -> list[str]:
@@ -110,10 +110,10 @@ class Result:
         cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
         answer = leaderboard.to_text(self.leaderboard, self.differences, self.diagnostics)
-        known = tables.list_text(run_files.LIMITS_TITLE, self.limits)
+        limits_text = tables.list_text(run_files.LIMITS_TITLE, self.limits)
         answer = f"{answer}\n" if answer else ""
         return (
-            (f"{known}{answer}" if self.is_short else f"{answer}{known}")
+            (f"{limits_text}{answer}" if self.is_short else f"{answer}{limits_text}")
             + self._write_conditions(tables.to_text)
             + summaries.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
@@ -240,10 +240,8 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        made: Path = render.render(
-            [self.folder], Path(path) if path is not None else page, open_cache_beside(self.folder)
-        )
-        return made.resolve()
+        path_written: Path = render.render([self.folder], Path(path) if path is not None else page, open_cache_beside(self.folder))
+        return path_written.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
         """The folder of the artefact that a row was measured on."""
@@ -255,16 +253,16 @@ class Result:
                 where=str(self.folder),
                 remedy="add a metric that reads them to metric=[…]",
             )
-        found = _matching(listed, identity)
-        if "attacker" not in identity and (found["attacker"] == "").any():
+        matching = _matching(listed, identity)
+        if "attacker" not in identity and (matching["attacker"] == "").any():
             # All pairs by who has adapted to a system are meant where they are asked for.
-            found = found[found["attacker"] == ""]
-        places = sorted(set(found["path"]))
+            matching = matching[matching["attacker"] == ""]
+        places = sorted(set(matching["path"]))
         if len(places) > 1:
-            apart = [name for name in run_files.ARTEFACT_IDENTITY if found[name].nunique() > 1]
+            apart = [name for name in run_files.ARTEFACT_IDENTITY if matching[name].nunique() > 1]
             raise ConfigError(
                 f"{len(places)} sets of scores are meant; say which by {', '.join(apart)}",
-                where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
+                where=", ".join(f"{name}: {', '.join(sorted(set(matching[name])))}" for name in apart),
             )
         store, place = run_files.find_store(self.folder), Path(str(places[0]))
         if not is_below(str(place)) or len(place.parts) != 3:
@@ -297,8 +295,8 @@ class SimilarityMatrices:
         """
         apart = ["subset", "system", "extractor", "backend", "block"]
         if len(self.table[apart].drop_duplicates()) != 1:
-            several = [name for name in apart if self.table[name].nunique() > 1]
-            raise ConfigError(f"there are several matrices; say which by {', '.join(several)}")
+            columns = [name for name in apart if self.table[name].nunique() > 1]
+            raise ConfigError(f"there are several matrices; say which by {', '.join(columns)}")
         return self.table.pivot(index="row_speaker", columns="column_speaker", values="similarity")
 
     def plot(self) -> Figure:
@@ -383,8 +381,8 @@ def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
             raise ConfigError(f"there is no column '{name}'", remedy=f"known: {', '.join(map(str, table.columns))}")
         kept = table[table[name] == value]
         if not len(kept):
-            known = ", ".join(sorted({str(one) for one in table[name]})) or "none"
-            raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {known}")
+            present = ", ".join(sorted({str(entry) for entry in table[name]})) or "none"
+            raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {present}")
         table = kept
     return table
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -77,13 +78,17 @@ def _speak(voice: synthetic.Speaker, utterance: Utterance, seconds: float) -> np
     return synthetic.make_utterance(voice, SEED, number, samples(utterance, seconds) / RATE).wave
 
 
-def _between(own: synthetic.Speaker, other: synthetic.Speaker, share: float) -> synthetic.Speaker:
-    """A voice whose habits lie between two voices; the id stays, so that the words do."""
-    mixed = {}
-    for habit in fields(synthetic.Speaker):
+def _between(own: Any, other: Any, share: float) -> Any:
+    """A voice whose habits lie between two voices, or a part of one; the id stays, so that the words do."""
+    mixed: dict[str, Any] = {}
+    for habit in fields(own):
         if habit.name in _KEPT:
             continue
-        a, b = np.array(getattr(own, habit.name)), np.array(getattr(other, habit.name))
+        mine, theirs = getattr(own, habit.name), getattr(other, habit.name)
+        if is_dataclass(mine):
+            mixed[habit.name] = _between(mine, theirs, share)
+            continue
+        a, b = np.array(mine), np.array(theirs)
         value = ((1 - share) * a + share * b).tolist()
         mixed[habit.name] = tuple(map(tuple, value)) if a.ndim == 2 else tuple(value) if a.ndim else value
     return replace(own, **mixed)

@@ -151,7 +151,7 @@ def test_gpus_are_told_with_their_memory(doctor: Doctor, monkeypatch: pytest.Mon
 def test_little_memory_cores_and_open_files_are_warnings(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(host, "memory", lambda: 2_000_000_000)
+    monkeypatch.setattr(host, "read_memory", lambda: 2_000_000_000)
     monkeypatch.setattr(verb.resource, "getrlimit", lambda _: (256, 4096))
     monkeypatch.setattr(verb, "SHARED", tmp_path / "none")
     status, lines = doctor(*DEMO, f"runtime.threads={host.count_allowed_cores() + 1}")
@@ -191,7 +191,7 @@ def test_a_file_system_without_locks_is_a_fault_and_one_in_memory_a_warning(
         patch.setattr(verb.os, "open", lambda path, flags, *more: opened(path, flags & ~os.O_EXCL, *more))
         status, lines = doctor(*DEMO)
         assert status == 5 and "lets two processes make the same file" in only(lines, "fault store")[0]
-    monkeypatch.setattr(host, "mount", lambda path: host.Mount(Path("/"), "tmpfs"))
+    monkeypatch.setattr(host, "find_mount", lambda path: host.Mount(Path("/"), "tmpfs"))
     status, lines = doctor(*DEMO)
     assert status == 0 and "it lies in memory and is lost" in only(lines, "warning store")[0]
 

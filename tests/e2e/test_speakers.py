@@ -147,7 +147,7 @@ def test_of_recordings_the_cause_is_told_and_the_adapted_attacker_has_matrices_t
     manifest = pd.read_csv(root / "toy_enrolls" / "utt2spk", sep=" ", names=["utterance", "speaker"])
     for row in rows.to_dict("records"):
         who = synthetic.make_speaker(toy.SEED, int(row["speaker"].removeprefix("syn")))
-        assert row["sex"] == who.sex and row["mean_f0"] == pytest.approx(who.f0, rel=0.25)
+        assert row["sex"] == who.sex and row["mean_f0"] == pytest.approx(who.glottis.f0, rel=0.25)
         seconds = sum(toy.SECONDS[number % 3] for number in range(2))
         assert (manifest["speaker"] == row["speaker"]).sum() == 2
         assert row["enrolment_seconds"] == pytest.approx(seconds, abs=0.01)

@@ -71,9 +71,12 @@ def test_each_end_of_a_task_is_told(tmp_path: Path) -> None:
     assert look.by_stage() == {"leaf": {"reused": 1, "failed": 2, "done": 1}, "join": {"skipped": 1}}
     assert look.audio() == (2.5, 2.5)
     first, second = look.of("failed")
-    assert first.error == "too few. To mend it: add some" and first.trace == ""
-    assert second.trace.splitlines()[-1] == "ValueError: no good" and 'raise ValueError("no good")' in second.trace
-    assert second.log == str(run / "run.log") and second.id == shorten_id(worse)
+    assert first.failure.error == "too few. To mend it: add some" and first.failure.trace == ""
+    assert (
+        second.failure.trace.splitlines()[-1] == "ValueError: no good"
+        and 'raise ValueError("no good")' in second.failure.trace
+    )
+    assert second.failure.log == str(run / "run.log") and second.id == shorten_id(worse)
 
 
 def test_what_fail_fast_did_not_begin_waits_and_what_a_signal_broke_off_is_lost(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_a_task_that_is_done_at_the_second_try_is_done_and_waits_in_between(tmp_
     ]
     look = reader.look()
     assert states(look) == {"leaf 0": "done", "leaf 1": "done", "join": "done"}
-    assert not any(task.error or task.trace for task in look.tasks)
+    assert not any(task.failure.error or task.failure.trace for task in look.tasks)
 
 
 HELD = """
@@ -147,7 +150,7 @@ def test_a_killed_process_has_no_running_task_and_another_one_does_its_work(tmp_
     look = reader.look()
     assert states(look) == {"leaf 0": "done", "leaf 1": "running", "leaf 2": "waiting", "leaf 3": "waiting"}
     (running,) = look.of("running")
-    assert (running.pid, running.took >= 0, look.processes[0].over) == (other.pid, True, False)
+    assert (running.performer.pid, running.took >= 0, look.processes[0].over) == (other.pid, True, False)
     assert states(reader.look(over=True))["leaf 1"] == "lost", (
         "whatever a process says, in a run that ended nothing runs"
     )
@@ -167,8 +170,8 @@ def test_a_killed_process_has_no_running_task_and_another_one_does_its_work(tmp_
     look = reader.look()
     assert states(look) == {"leaf 0": "done", "leaf 1": "done", "leaf 2": "done", "leaf 3": "waiting"}
     by_label = {task.label: task for task in look.tasks}
-    assert by_label["leaf 0"].pid == other.pid, "the one that made it, not the one that found it"
-    assert by_label["leaf 1"].pid != other.pid and by_label["leaf 3"].pid == 0
+    assert by_label["leaf 0"].performer.pid == other.pid, "the one that made it, not the one that found it"
+    assert by_label["leaf 1"].performer.pid != other.pid and by_label["leaf 3"].performer.pid == 0
     assert len(look.processes) == 2
 
 

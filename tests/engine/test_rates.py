@@ -174,22 +174,22 @@ def test_what_will_not_fit_is_refused_before_anything_is_computed(
             asked.append(Path(path))
             return real._replace(free=size)
 
-        monkeypatch.setattr(rates.shutil, "disk_usage", usage)
+        monkeypatch.setattr(module.shutil, "disk_usage", usage)
 
     free(1100)
-    rates.check_free_space([one], outcome, rates)
+    module.check_free_space([one], outcome, rates)
     assert asked == [tmp_path], "the nearest folder that is there"
     free(1099)
     with pytest.raises(StageFailed, match=r"about 1\.1 kB are needed, 1\.1 kB are free"):
-        rates.check_free_space([one], outcome, rates)
+        module.check_free_space([one], outcome, rates)
     with pytest.raises(StageFailed, match="at least") as caught:
-        rates.check_free_space([one, other], outcome, rates)
+        module.check_free_space([one, other], outcome, rates)
     assert f"paths.root={tmp_path}" in caught.value.remedy and "store gc" in caught.value.remedy
-    rates.check_free_space([other], outcome, rates)
+    module.check_free_space([other], outcome, rates)
     execute([one], outcome.store, Stop())
-    rates.check_free_space([one, other], outcome, rates)
+    module.check_free_space([one, other], outcome, rates)
     assert asked.count(tmp_path / "store") == 1, "what is stored needs nothing more"
     free(0)
-    rates.check_free_space(
+    module.check_free_space(
         [one], Outcome(Store(tmp_path / "empty" / "store")), Rates.read(tmp_path / "empty", "cpu", 1)
     )

@@ -58,7 +58,7 @@ def test_the_first_field_that_differs_is_named_with_both_values(
     assert reasons(tmp_path, leaf(trim=False, rate=9)) == [Reason("version of decoding 4, stored: 3")]
     monkeypatch.setattr("pipeline.engine.task.read_library_version", lambda name: "9.9")
     (reason,) = reasons(tmp_path, leaf(trim=False, rate=9))
-    assert reason.said.startswith("version of decoding 4, stored: 3, and 1 more field")
+    assert reason.text.startswith("version of decoding 4, stored: 3, and 1 more field")
 
 
 def test_a_result_of_another_component_is_not_near(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_label_decides_between_equally_near_results_and_long_values_are_cut(tm
     assert reason == Reason(f"setting weights {digest(3)[:12]}…, stored: {digest(1)[:12]}…, and 1 more field")
     stored(tmp_path, leaf("long", "l", table=list(range(100))))
     (reason,) = reasons(tmp_path, leaf("long", "l", table=list(range(99, 0, -1))))
-    assert len(reason.said) < 150 and "[99, 98" in reason.said and "stored: [0, 1" in reason.said
+    assert len(reason.text) < 150 and "[99, 98" in reason.text and "stored: [0, 1" in reason.text
 
 
 def test_garbage_in_the_store_and_a_large_store_change_no_more_than_the_nearest(
@@ -111,4 +111,4 @@ def test_garbage_in_the_store_and_a_large_store_change_no_more_than_the_nearest(
     before = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), before(path))[1])
     (reason,) = reasons(tmp_path, leaf(rate=2))
-    assert reason.said.startswith("setting rate 2, stored: 1") and len(read) == 3
+    assert reason.text.startswith("setting rate 2, stored: 1") and len(read) == 3

@@ -91,8 +91,8 @@ class Executor(contracts.Executor):
         failures.raise_failures({tasks[number]: run.failed[number] for number in sorted(run.failed)})
 
     def _seats(self, share: int) -> list[Place]:
-        found = pool.list_gpus(self.device, os.environ, pool.count_gpus)
-        return pool.plan_places(self.settings.workers, self.settings.beside, found, share)
+        gpus = pool.list_gpus(self.device, os.environ, pool.count_gpus)
+        return pool.plan_places(self.settings.workers, self.settings.beside, gpus, share)
 
 
 class _GraphRun:
@@ -153,10 +153,10 @@ class _GraphRun:
 
     def close(self) -> None:
         """End all workers."""
-        for one in self.workers:
-            one.leave()
-        for one in self.workers:
-            one.close()
+        for member in self.workers:
+            member.leave()
+        for member in self.workers:
+            member.close()
         self.workers.clear()
 
     def _ending(self) -> bool:
@@ -168,12 +168,12 @@ class _GraphRun:
             self._asked = True
             if self.stop.number is None:  # the grace time of a signal is kept where it is heard
                 self._until = time.monotonic() + stops.GRACE_SECONDS
-            for one in self._busy():
-                one.stop(number)
+            for busy in self._busy():
+                busy.stop(number)
         return number is not None
 
     def _busy(self) -> list[Worker]:
-        return [one for one in self.workers if one.task is not None]
+        return [member for member in self.workers if member.task is not None]
 
     # What the store has ---------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class _GraphRun:
 
     def _ended(self, number: int, computed: bool) -> None:
         """The outputs of a task are there, and were taken."""
-        task, content = self.tasks[number], [one.digest for one in self._artefacts(number)]
+        task, content = self.tasks[number], [artefact.digest for artefact in self._artefacts(number)]
         self.ready.done(number)
         if number not in self._ends:
             self.outcome.finished(task)
@@ -231,8 +231,8 @@ class _GraphRun:
 
     def _free(self, device: bool) -> Worker | Place | None:
         """A worker that has nothing to do, else a seat for one; those that suit a kind of task best come first."""
-        idle = {one.seat.number: one for one in self.workers if one.task is None}
-        taken = {one.seat.number for one in self.workers} - set(idle)
+        idle = {member.seat.number: member for member in self.workers if member.task is None}
+        taken = {member.seat.number for member in self.workers} - set(idle)
         if device:  # where no worker with a GPU of its own can be started, the others, which see one too, have to do
             helps = not any(seat.device for seat in self.seats)
         else:  # where no task is left for a GPU, the workers that have one help the others
@@ -242,32 +242,32 @@ class _GraphRun:
         return idle.get(fit[0].number, fit[0]) if fit else None
 
     def _give(self, free: Worker | Place, number: int) -> None:
-        one = free if isinstance(free, Worker) else None
+        member = free if isinstance(free, Worker) else None
         try:
-            if one is None:
+            if member is None:
                 assert isinstance(free, Place)
                 if self.workers and count_files_left() < FILES:
                     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                one = Worker(free, self._pickled(), self._terms(free))
-                self.workers.append(one)
-            one.give(number, self._epoch)
+                member = Worker(free, self._pickled(), self._terms(free))
+                self.workers.append(member)
+            member.give(number, self._epoch)
         except OSError as error:
             self.ready.back(number)
-            self._fewer(free if isinstance(free, Place) else free.seat, one, error)
+            self._fewer(free if isinstance(free, Place) else free.seat, member, error)
             return
         if number not in self._ends:
-            self.progress.begin(self.tasks[number], one.seat.where)
+            self.progress.begin(self.tasks[number], member.seat.where)
 
-    def _fewer(self, seat: Place, one: Worker | None, error: OSError) -> None:
+    def _fewer(self, seat: Place, member: Worker | None, error: OSError) -> None:
         """A worker cannot be started: the others go on.
 
         Raises:
             StageFailed: there are none.
         """
         self.seats.remove(seat)
-        if one is not None:
-            self.workers.remove(one)
-            one.close()
+        if member is not None:
+            self.workers.remove(member)
+            member.close()
         if not self.workers:
             raise StageFailed(
                 f"no worker process can be started: {error.strerror or error}",
@@ -311,27 +311,30 @@ class _GraphRun:
 
     def _listen(self, seconds: float) -> None:
         """Hear what workers say; wait so long for the first word."""
-        channels = {one.channel: one for one in self.workers}
+        channels = {member.channel: member for member in self.workers}
         for channel in wait(list(channels), seconds) if channels else ():
-            one = channels[channel]  # type: ignore[index]
-            for word, what in one.heard():
-                self._hear(one, word, what)
-            if one.silent:
-                if one.task is not None:
-                    self._over(one)
-                self.workers.remove(one)
-                one.close()
+            member = channels[channel]  # type: ignore[index]
+            for word, what in member.heard():
+                self._hear(member, word, what)
+            if member.silent:
+                if member.task is not None:
+                    self._over(member)
+                self.workers.remove(member)
+                member.close()
 
-    def _hear(self, one: Worker, word: str, what: Any) -> None:
+    def _hear(self, member: Worker, word: str, what: Any) -> None:
         match word:
             case worker.OVER:
-                self._over(one)
+                self._over(member)
             case worker.ADVANCE:
                 self.progress.advance(self.tasks[what[0]], what[1])
             case worker.LOG:
                 # What several workers have to say alike is said once.
-                said = (what.name, what.getMessage())
-                if what.levelno < logging.WARNING or self._said.setdefault(said, one.seat.number) == one.seat.number:
+                message = (what.name, what.getMessage())
+                if (
+                    what.levelno < logging.WARNING
+                    or self._said.setdefault(message, member.seat.number) == member.seat.number
+                ):
                     logging.getLogger(what.name).handle(what)
             case worker.WARNING:
                 if what not in self._warned:
@@ -340,14 +343,14 @@ class _GraphRun:
                     with suppress(Warning):  # where warnings are errors, they are none of this process
                         warnings.warn_explicit(text, category, filename, line)
 
-    def _over(self, one: Worker) -> None:
+    def _over(self, member: Worker) -> None:
         """A worker has ended its task, or itself."""
-        number = one.task
+        number = member.task
         assert number is not None
         try:
-            result = one.result()
+            result = member.result()
         except Died as how:
-            self._died(number, one.seat, str(how))
+            self._died(number, member.seat, str(how))
             return
         match result:
             case Done(computed, again):
@@ -357,8 +360,8 @@ class _GraphRun:
                 else:
                     self._lacks(number)
             case Failed(full=True) if self._deaths[number] + 1 < TIMES:
-                one.silent = True  # what it holds goes with it
-                self._died(number, one.seat, "ran out of memory")
+                member.silent = True  # what it holds goes with it
+                self._died(number, member.seat, "ran out of memory")
             case Failed(error, trace):
                 self._fail(number, error, trace)
             case Lacking():
@@ -373,11 +376,11 @@ class _GraphRun:
         for number in numbers:
             if self.ready.state(number) is not State.DONE:
                 continue
-            before = [(one.inode, one.digest) for one in self._artefacts(number)]
+            before = [(artefact.inode, artefact.digest) for artefact in self._artefacts(number)]
             if not self._find(number):
                 self._lost(number)
                 continue
-            after = [(one.inode, one.digest) for one in self._artefacts(number)]
+            after = [(artefact.inode, artefact.digest) for artefact in self._artefacts(number)]
             if after != before:
                 self._epoch += 1
                 self._recount(number, True)
@@ -424,7 +427,7 @@ class _GraphRun:
             self._fail(number, self._twice(task, seat, how))
 
     def _twice(self, task: Task, seat: Place, how: str) -> StageFailed:
-        alike = sum(one.device == seat.device for one in self.seats)
+        alike = sum(place.device == seat.device for place in self.seats)
         setting = "beside" if self.both and not seat.device else "workers"
         killed = how.endswith(("SIGKILL", "was killed"))
         if killed and alike > 1:
@@ -444,8 +447,8 @@ class _GraphRun:
         task = self.tasks[number]
         self.failed[number] = error
         # As of a task in this process: the reason for the screen, the traceback for the log.
-        said, values = ("%s", (error.what,)) if trace else ("%s failed: %s", (task.label, error))
-        record = log.makeRecord(log.name, logging.ERROR, __file__, 0, said, values, None)
+        text, values = ("%s", (error.what,)) if trace else ("%s failed: %s", (task.label, error))
+        record = log.makeRecord(log.name, logging.ERROR, __file__, 0, text, values, None)
         record.exc_text = trace.rstrip() or None
         log.handle(record)
         self.progress.fail(task, error, trace)
@@ -468,5 +471,5 @@ def _describe_limit(error: OSError) -> str:
 
 def _estimate_seconds(task: Task, rates: Rates) -> float:
     """How long a task takes, as far as that is known."""
-    known = rates.seconds(task)
-    return known if known is not None else 1.0 + task.resources.seconds / TIMES_REAL_TIME
+    measured = rates.seconds(task)
+    return measured if measured is not None else 1.0 + task.resources.seconds / TIMES_REAL_TIME

@@ -168,10 +168,10 @@ class Executor(contracts.Sender):
                 after = [job for place in wave.after for job in sent[place]]
                 sent.append(submit(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
             ask = self._ask(REPORT, False, time=min(LAST_MINUTES, self.settings.time))
-            every = [job for one in [*sent, *others] for job in one]
+            every = [job for wave_jobs in [*sent, *others] for job in wave_jobs]
             sent.append(submit(f"{name}-report", [last], self._options(ask), every, folder))
         except BaseException:
-            cancel_jobs([job for one in sent for job in one])
+            cancel_jobs([job for wave_jobs in sent for job in wave_jobs])
             raise
         return sent
 
@@ -195,26 +195,26 @@ class Executor(contracts.Sender):
         own = self.settings.stages.get(stage, Amounts())
         gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
         gpus = own.gpus if own.gpus is not None else gpus * device
-        asked = {
+        amounts_asked = {
             name: getattr(self.settings, name) for name in ("partition", "account", "time", "cpus", "mem_gb")
         } | fields
         extra = dict(self.settings.extra)
         for amounts in [*([self.settings.gpu] if gpus else []), own]:
-            given = amounts.model_dump(exclude_none=True)
-            extra |= given.pop("extra")
-            asked |= given
-        options = {**asked, "gpus": gpus, **{f"--{name}": value for name, value in extra.items()}}
+            fields_set = amounts.model_dump(exclude_none=True)
+            extra |= fields_set.pop("extra")
+            amounts_asked |= fields_set
+        options = {**amounts_asked, "gpus": gpus, **{f"--{name}": value for name, value in extra.items()}}
         return Request(gpus > 0, tuple(sorted(options.items())))
 
     def _options(self, ask: Request) -> dict[str, Any]:
         """As submitit has them."""
-        given = dict(ask.options)
-        extra = {name.removeprefix("--"): value for name, value in given.items() if name.startswith("--")}
-        seconds = 60 * int(given["time"])
+        amounts = dict(ask.options)
+        extra = {name.removeprefix("--"): value for name, value in amounts.items() if name.startswith("--")}
+        seconds = 60 * int(amounts["time"])
         options = {
-            "timeout_min": given["time"],
-            "cpus_per_task": given["cpus"],
-            "mem_gb": given["mem_gb"],
+            "timeout_min": amounts["time"],
+            "cpus_per_task": amounts["cpus"],
+            "mem_gb": amounts["mem_gb"],
             "slurm_array_parallelism": self.settings.max_jobs,
             # The scheduler looks twice a minute; a signal at the very start would find nobody who listens.
             "slurm_signal_delay_s": min(SIGNAL_SECONDS, seconds // 4),
@@ -222,11 +222,11 @@ class Executor(contracts.Sender):
         }
         if "no-requeue" in extra:
             del options["slurm_additional_parameters"]["requeue"]
-        if given["gpus"] and "gres" not in extra:
-            options["gpus_per_node"] = given["gpus"]
+        if amounts["gpus"] and "gres" not in extra:
+            options["gpus_per_node"] = amounts["gpus"]
         for name in ("partition", "account"):
-            if given[name]:
-                options[f"slurm_{name}"] = given[name]
+            if amounts[name]:
+                options[f"slurm_{name}"] = amounts[name]
         return options
 
 
@@ -324,13 +324,13 @@ def _call(call: Callable[[], Any]) -> Any:
 @contextmanager
 def _leave_job() -> Iterator[None]:
     """Without what Slurm says to the job in which this process runs: jobs that are sent must not take it for their own."""
-    held = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name not in KEPT}
-    for name in held:
+    variables = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name not in KEPT}
+    for name in variables:
         del os.environ[name]
     try:
         yield
     finally:
-        os.environ.update(held)
+        os.environ.update(variables)
 
 
 def _last_line(error: Exception) -> str:
