@@ -278,7 +278,9 @@ def _rows(
         keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
         pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
         both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
-        row = replace(row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1))
+        row = replace(
+            row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
+        )
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
         else:

@@ -182,7 +182,9 @@ def check_submission(evaluation: Evaluation, training: bool = False) -> Report |
         return f"dataset={dataset.name} is rendered by a run, so there is nothing yet to hold the audio against"
     if not dataset.root or not Path(dataset.root).expanduser().is_dir():
         return f"there is no folder '{dataset.root}' of the data set: set dataset.root=DIR"
-    return submission.check_submission(dataset, systems, threads(evaluation.runtime), store / "recordings", store / "files")
+    return submission.check_submission(
+        dataset, systems, threads(evaluation.runtime), store / "recordings", store / "files"
+    )
 
 
 def check_training(evaluation: Evaluation) -> None:

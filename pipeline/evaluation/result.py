@@ -240,7 +240,9 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        path_written: Path = render.render([self.folder], Path(path) if path is not None else page, open_cache_beside(self.folder))
+        path_written: Path = render.render(
+            [self.folder], Path(path) if path is not None else page, open_cache_beside(self.folder)
+        )
         return path_written.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:

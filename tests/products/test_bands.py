@@ -84,7 +84,10 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
     found = rank(part, BOARD, **asked)
     assert dict(zip(found["system"], found["status"])) == {"b2": "partial", "b9": "ok"}
-    assert [line[3] for line in tabulate_conditions(found, ["b2", "b9"]).texts if line[2] == "semi_informed"] == ["31.00 †", "40.00"]
+    assert [line[3] for line in tabulate_conditions(found, ["b2", "b9"]).texts if line[2] == "semi_informed"] == [
+        "31.00 †",
+        "40.00",
+    ]
     for write in (to_text, to_markdown, to_latex):
         assert "does not stand on everything" in write(tabulate_conditions(found))
         assert "does not stand on everything" not in write(tabulate_conditions(found[found["status"] == "ok"]))
