@@ -22,10 +22,10 @@ from pipeline.metrics.maximum import attack_choices, negate
 from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.report.comparison import SAME_SCORES, Between, Compared
+from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
 from pipeline.stages.averages import means_of_sexes
-from pipeline.tables import artefacts, results, written
+from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
 IDS = ["model", "utterance"]
@@ -95,7 +95,7 @@ class _Attacked:
     partial: bool = False
 
 
-def compared(first: Result, second: Result) -> Compared:
+def compared(first: Result, second: Result) -> RunDifferences:
     """All systems that both runs attack on the same trial sets, B minus A; what cannot be compared, with its reason.
 
     Where each run has one system that the other has not, these two are compared.
@@ -105,9 +105,9 @@ def compared(first: Result, second: Result) -> Compared:
         try:
             sides.append(_side(letter, run))
         except PipelineError as error:
-            return Compared(unread=f"{letter}: {error.what}", gone=(letter,))
+            return RunDifferences(unread=f"{letter}: {error.what}", gone=(letter,))
     a, b = sides
-    rows: list[Between] = []
+    rows: list[SystemDifference] = []
     gone: list[str] = []
     equal: list[tuple[str, str]] = []
     measure = _measuring()
@@ -135,7 +135,7 @@ def compared(first: Result, second: Result) -> Compared:
         for name, weights in asked.items():
             rows += _rows(system, name, weights, held)
     rows.sort(key=lambda row: [*means, *subsets].index(row.subset))
-    return Compared(
+    return RunDifferences(
         rows=tuple(_corrected(rows)),
         equal=tuple(equal),
         gone=tuple(sorted(set(gone) - {""})),
@@ -158,7 +158,7 @@ def _side(letter: str, run: Result) -> _Side:
         DataError: it does not say where its scores lie.
     """
     attacks: dict[tuple[str, str], list[Attack]] = {}
-    for row in results.records(artefacts.read(run.folder)):
+    for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
             known = attacks.setdefault((row["system"], row["subset"]), [])
             if all(_attack_key(one) != _attack_key(row) for one in known):
@@ -169,7 +169,7 @@ def _side(letter: str, run: Result) -> _Side:
             (row["status"], row["reason"], row["note"])
         )
     path = run.folder / "config.yaml"
-    config = written.yaml_of(path) if path.is_file() else {}
+    config = run_files.read_yaml(path) if path.is_file() else {}
     config = config if isinstance(config, dict) else {}
     means = {
         str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
@@ -245,11 +245,11 @@ def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 def _rows(
     system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Attacked, _Attacked]]
-) -> Iterator[Between]:
+) -> Iterator[SystemDifference]:
     """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
     held_of = [(name, held[name]) for name in weights]
     sides = [[pair[place] for _, pair in held_of] for place in (0, 1)]
-    row = Between(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
+    row = SystemDifference(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
     reason = "; ".join(dict.fromkeys(one.reason for side in sides for one in side if one.reason))
     reason = reason or "; ".join(
         filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
@@ -270,7 +270,7 @@ def _rows(
     ]
     tried = [len({_attack_key(one) for held in side for one in held.attacks}) for side in sides]
     found = _tested(row, *of["d_ece"])
-    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), **_eer(*of["eer"]))
+    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
     if tried == [1, 1]:
         return  # the strongest is the same, or there is no same one
     common = [_in_all(side) for side in sides]
@@ -278,11 +278,13 @@ def _rows(
         keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
         pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
         both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
-        row = replace(row, under=SAME, attacks=(words.attack(both[0]), words.attack(both[1])), tried=(1, 1))
+        row = replace(
+            row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
+        )
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
         else:
-            yield replace(_tested(row, *pair["d_ece"]), **_eer(*pair["eer"]))
+            yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
 
 
 def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
@@ -305,7 +307,7 @@ def _attack(held: _Attacked, key: tuple[str, ...]) -> Attack:
 def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
     """The attack on each set in words."""
     each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
-    return words.by_set(each) if len(set(choice)) > 1 else words.attack(each[subsets[0]])
+    return words.describe_attack_by_set(each) if len(set(choice)) > 1 else words.describe_attack(each[subsets[0]])
 
 
 def _chosen(side: Sequence[_Attacked], metric: str) -> list[Choice]:
@@ -370,31 +372,28 @@ def _other_trials(one: _Attacked, other: _Attacked, name: str) -> str:
     return f"{name}: {said}" if said and name else said
 
 
-def _tested(row: Between, a: Attacks, b: Attacks) -> Between:
+def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
     """D_ECE of both runs, with the test of their difference."""
     found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,
-        d_ece=(float(a.values.max()), float(b.values.max())),
-        difference=found.difference,
-        interval=(found.interval.low, found.interval.high),
+        d_ece=Difference(
+            (float(a.values.max()), float(b.values.max())), found.difference, (found.interval.low, found.interval.high)
+        ),
         p_value=found.p_value,
-        n_speakers=found.n_speakers,
         reason=found.reason,
     )
 
 
-def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
+def _eer(a: Attacks, b: Attacks) -> Difference:
     """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
     one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
     found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
-    return {
-        "eer": (float(one.values[0]), float(other.values[0])),
-        "eer_interval": (found.interval.low, found.interval.high),
-    }
+    values = float(one.values[0]), float(other.values[0])
+    return Difference(values, values[1] - values[0], (found.interval.low, found.interval.high))
 
 
-def _corrected(rows: Sequence[Between]) -> list[Between]:
+def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
     """p-values corrected over all rows with the same subset and kind of attack."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, row in enumerate(rows):
@@ -403,5 +402,5 @@ def _corrected(rows: Sequence[Between]) -> list[Between]:
     found = list(rows)
     for numbers in groups.values():
         for number, p in zip(numbers, metrics.holm([rows[k].p_value or 0.0 for k in numbers])):
-            found[number] = replace(rows[number], p_holm=float(p), n_compared=len(numbers))
+            found[number] = replace(rows[number], p_holm=float(p))
     return found

@@ -22,7 +22,7 @@ from pipeline.stages.settings import Average, Evaluation
 from pipeline.stages.suggestions import families_with
 from pipeline.tables import results
 from pipeline.tables.answers import TAKEN
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 VERSION = "relative measures 1"
 
@@ -127,7 +127,7 @@ def _relative(name: str, original: Row, attacked: Row) -> Row:
         "status": max((row["status"] for row in (original, attacked)), key=STATUSES.index),
         "reason": reason,
         "note": "; ".join(dict.fromkeys(filter(None, (original["note"], attacked["note"])))),
-        "signature": signature(
+        "signature": make_signature(
             about, {"of": f"({original['signature']}) and ({attacked['signature']})", "code": VERSION}
         ),
         "input_digest": digest([original["input_digest"], attacked["input_digest"]]),
@@ -272,7 +272,7 @@ def _signature(
     of = {name: weight for name, weight in zip(names, weights) if name in parts}
     signatures = " + ".join(f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in of.items())
     how = {"groups": [list(group) for group in groups], "code": mover.VERSION}
-    return signature(
+    return make_signature(
         first, {"mean": f"{signatures}" if len(present) == len(names) else f"of some: {signatures}", "interval": how}
     )
 
