@@ -42,7 +42,7 @@ def tables() -> dict[str, str]:
     """Every table by the name of its marked part, as Markdown that ends with a line break."""
     options = {f"options {group}": options_line(group) for group in GROUPS if group != "recipe"}
     compact = [name for _, names in glossary.compact() for name in names]
-    first = [one.metric for one in leaderboard.COLUMNS if one.metric in compact]
+    first = [one.metric for one in (*leaderboard.FIRST, *leaderboard.FURTHER) if one.metric in compact]
     return options | {
         "metrics of the leaderboard": metrics_table(first),
         "metrics": metrics_table(compact),

@@ -14,7 +14,7 @@ from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
 from pipeline.stages.graph import Measurement
 from pipeline.stages.settings import Machine
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import key_table
 from tests.raised import raised
 
@@ -43,7 +43,7 @@ METRIC = {"metric": "metric", "variant": "", "estimator": "", "input_unit": ""}
 
 def signatures(**changes: object) -> set[str]:
     """Signatures of all cells of the plan, with some settings changed."""
-    return {signature({**METRIC, **source.identity}, source.parameters) for source in sources(**changes)}
+    return {make_signature({**METRIC, **source.identity}, source.parameters) for source in sources(**changes)}
 
 
 def sources(**changes: object) -> list[Measurement]:
@@ -86,7 +86,7 @@ def test_a_raised_version_changes_the_signatures_of_what_stands_on_it() -> None:
         """Signatures by back end; ranks, which have none, apart."""
         found: dict[str, set[str]] = {}
         for source in sources():
-            made = signature({**METRIC, **source.identity}, source.parameters)
+            made = make_signature({**METRIC, **source.identity}, source.parameters)
             found.setdefault("none" if source.reads == "ranks" else source.identity["backend"], set()).add(made)
         return found
 

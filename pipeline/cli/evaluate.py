@@ -75,7 +75,7 @@ def _scored(result: evaluation.Result) -> str:
     """How many published cells have which verdict; '' of a run without a scorecard."""
     from pipeline.report.scorecard import output as card
 
-    kept = card.kept(result.folder)
+    kept = card.read_kept(result.folder)
     return f"scorecard: {kept['counts']} ({result.folder / 'scorecard.md'})" if kept is not None else ""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.evaluation import Result
-    from pipeline.report.board import Given
+    from pipeline.report.board import ShownRun
     from pipeline.report.scorecard.card import Card
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _folder(name: str, root: Path, options: argparse.Namespace) -> Path:
     Raises:
         ConfigError: it is none; with the runs that are there.
     """
-    from pipeline.tables import status, written
+    from pipeline.tables import run_files, status
 
     named_path, below = Path(name).expanduser(), root / "runs" / name
     folder = named_path if named_path.is_dir() or not below.is_dir() else below
@@ -118,7 +118,7 @@ def _folder(name: str, root: Path, options: argparse.Namespace) -> Path:
             cause=status.in_words(record),
             remedy=f"{followed} && {_command([folder], options.format, options.what or '')}"
             if record.get("state") in ("running", status.SUBMITTED)
-            else written.again(folder),
+            else run_files.describe_rerun(folder),
         )
     finished = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
     runs = {path.name: path for path in finished}
@@ -187,7 +187,9 @@ def _warn(runs: Sequence[Result]) -> None:
 
 
 def _leaderboard(runs: Sequence[Result], options: argparse.Namespace) -> str:
-    from pipeline.report import board, tables
+    from pipeline.report import board
+    from pipeline.report.table import list_latex, list_markdown
+    from pipeline.tables.run_files import LIMITS_TITLE
 
     lacking = [run for run in runs if not len(run.leaderboard)]
     if lacking:
@@ -197,11 +199,11 @@ def _leaderboard(runs: Sequence[Result], options: argparse.Namespace) -> str:
         return _csv({name: _wanted(run.leaderboard, options) for name, run in named.items()}, named)
     for run in runs:
         _wanted(run.leaderboard, options)
-    boards: list[Given] = [run.given(name) for name, run in named.items()]
-    shown = board.boards(boards, options.subset)
+    boards: list[ShownRun] = [run.given(name) for name, run in named.items()]
+    shown = board.make_boards(boards, options.subset)
     if options.format == "latex":
-        return BOOKTABS + tables.limits_latex(_limits(named)) + board.to_latex(shown)
-    return tables.limits_markdown(_limits(named)) + board.to_markdown(shown)
+        return BOOKTABS + list_latex(LIMITS_TITLE, _limits(named)) + board.to_latex(shown)
+    return list_markdown(LIMITS_TITLE, _limits(named)) + board.to_markdown(shown)
 
 
 def _wanted(table: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
@@ -227,7 +229,7 @@ def _wanted(table: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
 
 def _no_leaderboard(lacking: Sequence[Result], options: argparse.Namespace) -> ConfigError:
     """What to say of runs without a leaderboard."""
-    from pipeline.tables import written
+    from pipeline.tables import run_files
 
     table = f"all that was measured: {_command(options.runs, options.format, 'table')}"
     old = [run for run in lacking if not (run.folder / "leaderboard.parquet").is_file()]
@@ -239,7 +241,7 @@ def _no_leaderboard(lacking: Sequence[Result], options: argparse.Namespace) -> C
         "there is no leaderboard: it ranks systems by the strongest attack on them, and there is none",
         where=str(lacking[0].folder),
         cause="an earlier version made the run" if old else "the run has no metric of trials, or no attacker",
-        remedy=f"{table}; or {written.again(old[0].folder)}"
+        remedy=f"{table}; or {run_files.describe_rerun(old[0].folder)}"
         if old
         else f"{table}; or run it again with an attacker and a metric that reads trials",
         faults=faults if len(lacking) > 1 else [],
@@ -265,14 +267,16 @@ def _csv(parts: Mapping[str, pd.DataFrame], named: Mapping[str, Result]) -> str:
 def _table(runs: Sequence[Result], kind: str) -> str:
     import pandas as pd
 
-    from pipeline.report import tables
+    from pipeline.report import summaries
+    from pipeline.report.table import escape_latex, escape_markdown, list_latex, list_markdown
+    from pipeline.tables.run_files import LIMITS_TITLE
 
     named = label_runs(runs)
     if kind == "csv":
         return _csv({name: run.rows for name, run in named.items()}, named)
     limits = _limits(named)
     latex = kind == "latex"
-    begins = BOOKTABS + tables.limits_latex(limits) if latex else tables.limits_markdown(limits)
+    begins = BOOKTABS + list_latex(LIMITS_TITLE, limits) if latex else list_markdown(LIMITS_TITLE, limits)
     if len(runs) == 1:
         return begins + (runs[0].metrics_latex() if latex else runs[0].metrics_markdown())
     # All rows of a folder are its own: the column tells the runs apart by the letter that the limits have.
@@ -280,13 +284,13 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     systems = list(dict.fromkeys(system for run in runs for system in run.systems))
     which = "Runs: " + "; ".join(f"{name} is {run.folder.name}" for name, run in named.items()) + "."
     if latex:
-        return begins + f"{tables.latex(which)}\n\n" + tables.to_latex(rows, systems)
-    return begins + f"{tables.markdown(which)}\n\n" + tables.to_markdown(rows, systems)
+        return begins + f"{escape_latex(which)}\n\n" + summaries.to_latex(rows, systems)
+    return begins + f"{escape_markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
 
 
 def _scorecard(runs: Sequence[Result], options: argparse.Namespace) -> str:
     from pipeline.report.scorecard import output
-    from pipeline.tables import limits
+    from pipeline.tables import run_files
 
     if len(runs) > 1:
         raise ConfigError(
@@ -299,7 +303,7 @@ def _scorecard(runs: Sequence[Result], options: argparse.Namespace) -> str:
     if options.format == "csv":
         return output.to_csv(scored)
     write = output.to_latex if options.format == "latex" else output.to_markdown
-    return write(scored, limits.read(folder))
+    return write(scored, run_files.read_limits(folder))
 
 
 def _card(folder: Path, options: argparse.Namespace) -> Card:
@@ -312,9 +316,9 @@ def _card(folder: Path, options: argparse.Namespace) -> Card:
     from pipeline.report.scorecard import runs as of_runs
     from pipeline.report.scorecard import settings as scorecards
 
-    own = of_runs.recipe(folder)
+    own = of_runs.read_recipe(folder)
     recipe = options.recipe or own
-    changes = [of_runs.recorded(folder)] if recipe == own else []
+    changes = [of_runs.read_changes(folder)] if recipe == own else []
     settings = scorecards.read(recipe, *changes) if recipe else None
     if settings is None:
         recipes = scorecards.names()
@@ -325,8 +329,8 @@ def _card(folder: Path, options: argparse.Namespace) -> Card:
             cause="" if options.recipe else "nothing that was published is said to be comparable with it",
             remedy=f"{_command([folder], options.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(recipes)}",
         )
-    scored = of_runs.of_run(folder, settings)
-    card.refuse(scored, folder)
+    scored = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(scored, folder)
     return scored
 
 

@@ -42,13 +42,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def report(runs: Sequence[Result], settings: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
-    from pipeline.report import drawn, render
+    from pipeline.report import figure_cache, render
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="voice-privacy report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
-        print(render.render([run.folder for run in runs], page, drawn.beside(runs[0].folder)).resolve())
+        print(
+            render.render([run.folder for run in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve()
+        )
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
             raise
@@ -69,7 +71,7 @@ def compare(runs: Sequence[Result], settings: Evaluation, values: dict[str, Any]
             f"voice-privacy compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
     first, second = runs[0].folder, runs[1].folder
-    same = comparison.one_run(first, second)
+    same = comparison.describe_same_run(first, second)
     if same:
         print(same)
         return 0
@@ -87,9 +89,9 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
     Raises:
         ConfigError: the recipe has no scorecard, there are several runs, or several rows stand for one cell.
     """
-    from pipeline.report.scorecard import card, labels, output
+    from pipeline.report.scorecard import card, output
     from pipeline.report.scorecard import runs as of_runs
-    from pipeline.tables import limits, results
+    from pipeline.tables import results, run_files
 
     if len(runs) > 1:
         raise ConfigError(
@@ -98,7 +100,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
             remedy=f"voice-privacy compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
         )
     another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
-    recorded = of_runs.recorded(runs[0].folder) if runs else Changes()
+    recorded = of_runs.read_changes(runs[0].folder) if runs else Changes()
     if another and recipe in scorecards.names():
         # The tables that it was held against are not those of this recipe; what its labels stand for is.
         recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
@@ -111,16 +113,16 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
             remedy=(f"did you mean recipe={near[0]}? " if near else "")
             + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
-    labels.refuse_unknown(asked_settings.scorecard, settings, card.cells(settings.tables))
+    scorecards.refuse_unknown(asked_settings.scorecard, settings, card.read_cells(settings.tables))
     if not runs:
-        print(output.to_text(card.of(settings, None), run=False))
+        print(output.to_text(card.make_card(settings, None), run=False))
         return 0
     folder = runs[0].folder
-    scored = of_runs.of_run(folder, settings)
-    card.refuse(scored, folder)
-    for text in labels.unmatched(asked_settings.scorecard, results.records(runs[0].rows)):
+    scored = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(scored, folder)
+    for text in scorecards.find_unmatched(asked_settings.scorecard, results.records(runs[0].rows)):
         log.warning("%s", text)
-    print(output.to_text(scored, limits.read(folder)))
-    for path in output.write(folder, scored, limits.read(folder), recipe if another else ""):
+    print(output.to_text(scored, run_files.read_limits(folder)))
+    for path in output.write(folder, scored, run_files.read_limits(folder), recipe if another else ""):
         print(path)
     return 0

@@ -23,7 +23,7 @@ from pipeline.cli.status_text import Seen
 from pipeline.engine.journal import FOLDER
 from pipeline.engine.journal_reader import Journals
 from pipeline.errors import ConfigError
-from pipeline.tables import sent, status
+from pipeline.tables import status
 
 EVERY_SECONDS = 2.0
 """Between two looks of ``--follow``."""
@@ -155,7 +155,7 @@ class Watch:
 
 def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
     """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
-    jobs = sent.jobs(run) or [str(record.get("slurm_job"))]
+    jobs = status.read_sent_jobs(run) or [str(record.get("slurm_job"))]
     return [job for job in jobs if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
 
 

@@ -75,7 +75,7 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     """
     from pipeline.report.scorecard import runs as of_runs
 
-    of_runs.ready(evaluation_asked.recipe, evaluation_asked.scorecard)
+    of_runs.prepare_scorecard(evaluation_asked.recipe, evaluation_asked.scorecard)
     if evaluation_asked.dataset.is_given:
         print(f"valid: dataset {evaluation_asked.dataset.name}, metrics {', '.join(evaluation_asked.metrics)}")
         return 0
@@ -117,12 +117,12 @@ def _file(text: str) -> Path:
 
 def write(report: Report, options: Options, title: str) -> list[str]:
     """Write what was asked for; a line for each file. With a page, the table lies beside it."""
-    from pipeline.submission.page import html
+    from pipeline.submission.page import render_page
     from pipeline.tables import csv
 
     texts: dict[Path, str] = {}
     if options.html is not None:
-        texts[options.html] = html(report, title)
+        texts[options.html] = render_page(report, title)
     table = options.csv or (options.html.with_suffix(".findings.csv") if options.html is not None else None)
     if table is not None:
         texts[table] = csv.text(report.table(), "%g")
@@ -139,7 +139,7 @@ def lines(report: Report, all_in: str) -> Iterator[str]:
     """The checks as text, a line each, with what was found below; then what was looked at, and the verdict."""
     width = max(len(check.title) for check in report.checks)
     for check in report.checks:
-        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.found else ''}".rstrip()
+        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
         yield from _below(check, all_in)
     yield ""
     for text in report.measured:
@@ -148,13 +148,13 @@ def lines(report: Report, all_in: str) -> Iterator[str]:
 
 
 def _below(check: Check, all_in: str) -> Iterator[str]:
-    if check.said:
-        yield from _wrapped("", check.said)
-    for finding in check.found[:MOST]:
+    if check.summary:
+        yield from _wrapped("", check.summary)
+    for finding in check.findings[:MOST]:
         of = f"{finding.set}: " if finding.set and finding.set != finding.id else ""
         yield from _wrapped("- ", f"{of}{finding.id}{f'  {finding.what}' if finding.what else ''}")
-    if len(check.found) > MOST:
-        yield from _wrapped("", f"and {len(check.found) - MOST} more: {all_in}")
+    if len(check.findings) > MOST:
+        yield from _wrapped("", f"and {len(check.findings) - MOST} more: {all_in}")
     if check.verdict in ("wrong", "warning"):
         yield from _wrapped("means: ", check.words.means)
         # It may hold commands, which are copied: their lines are not broken.

@@ -21,7 +21,7 @@ from pipeline.names import describe_difference, fold_lookalikes, join_few, make_
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
-from pipeline.tables.limits import SEXES
+from pipeline.tables.run_files import SEXES_UNKNOWN
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ def make_trial_sets(
 def _list_limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
     """What a reader must know first of lists and sets, beside how they were made."""
     across = [name for name, trial_set in sets.items() if trial_set.across_sexes]
-    limits = [f"{SEXES} ({join_few(across)})"] if across else []
+    limits = [f"{SEXES_UNKNOWN} ({join_few(across)})"] if across else []
     limits += listing.limits
     for trial_list in listing.lists:
         models = set(sets[trial_list.name].enrolment["model"])

@@ -19,7 +19,7 @@ from pipeline.datasets.listings import Enrolled, Listing, Trial, TrialList, Utte
 from pipeline.datasets.trial_checks import FEW_FAULTS
 from pipeline.faults import Faults
 from pipeline.names import make_id, normalise_name
-from pipeline.tables import labels
+from pipeline.tables import text
 
 TRIALS_FILE = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
 
@@ -45,12 +45,12 @@ def read_trials(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
     lines = list(read_records(path, faults, range(2, 4)))
     if lines and all(len(line.fields) == 2 and line.fields[0].count("*") == 1 for line in lines):
         lines = [Record([*line.fields[0].split("*"), line.fields[1]], line.where) for line in lines]
-        if labels.pair(line.fields[2] for line in lines) is None:  # a table of files
+        if text.find_label_pair(line.fields[2] for line in lines) is None:  # a table of files
             lines = [Record(line.fields[:2], line.where) for line in lines]
     if not lines or any(len(line.fields) != 3 for line in lines):
         return lines
-    place = next((place for place in (2, 0) if labels.pair(line.fields[place] for line in lines)), 2)
-    pair = labels.pair(line.fields[place] for line in lines)
+    place = next((place for place in (2, 0) if text.find_label_pair(line.fields[place] for line in lines)), 2)
+    pair = text.find_label_pair(line.fields[place] for line in lines)
     if pair is None or (place == 2 and {line.fields[2] for line in lines} <= {"target", "nontarget"}):
         return lines
     shape = "MODEL UTTERANCE LABEL" if place else "LABEL MODEL UTTERANCE"

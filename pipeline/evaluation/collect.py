@@ -24,8 +24,8 @@ from pipeline.seeds import digest
 from pipeline.stages.graph import Graph, Measurement
 from pipeline.stages.scores.measure import ROWS
 from pipeline.stages.settings import Evaluation
-from pipeline.tables import answers, artefacts, limits, results
-from pipeline.tables.signature import signature
+from pipeline.tables import answers, results, run_files
+from pipeline.tables.results import make_signature
 from pipeline.version import __version__
 
 NOTES = "audio_notes.json"
@@ -90,7 +90,7 @@ def collect(
         kind.collect(collection)
     results.write(collection.rows, folder)
     answers.write(collection.tables, folder)
-    artefacts.write(_list_scores(graph, outcome), outcome.store.root, folder)
+    run_files.write_artefacts(_list_scores(graph, outcome), outcome.store.root, folder)
     collected = Collected(
         collection.rows,
         list_notes(graph.tasks, outcome, "lost"),
@@ -101,7 +101,7 @@ def collect(
     _write_audio_notes(collected, data, folder)
     recordings = [f"s{finding.sentence[1:-1]}" for _, finding in find_same_recordings(graph, outcome)]
     partial = collected.limits(evaluation.allow_partial)
-    limits.write(folder, [*graph.left_out, *recordings, *data.limits, *graph.limits, *partial])
+    run_files.write_limits(folder, [*graph.left_out, *recordings, *data.limits, *graph.limits, *partial])
     return collected
 
 
@@ -175,7 +175,7 @@ def _list_scores(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
     for product in graph.select(Measurement):
         for name, value in product.ref.task.inputs.items():
             if isinstance(value, Ref):
-                identity = {column: product.identity[column] for column in artefacts.IDENTITY}
+                identity = {column: product.identity[column] for column in run_files.ARTEFACT_IDENTITY}
                 path = outcome.artefact(value).place.relative_to(outcome.store.root).as_posix()
                 yield {**identity, "reads": product.reads, "input": name, "path": path}
 
@@ -225,7 +225,7 @@ def _row(
         "note": "; ".join(filter(None, [row["note"], measurement.note, lacking])),
         "run_id": origin.run_id,
         "status": "incomplete" if notes.get("undefined") else "partial" if partial else "ok",
-        "signature": signature(identity, measurement.parameters),
+        "signature": make_signature(identity, measurement.parameters),
         "config_digest": origin.config_digest,
         "input_digest": digest(artefact.record["parts"]["inputs"]),
         "model_digest": model,

@@ -22,10 +22,10 @@ from pipeline.metrics.maximum import attack_choices, negate
 from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.report.comparison import SAME_SCORES, Between, Compared
+from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
 from pipeline.stages.averages import means_of_sexes
-from pipeline.tables import artefacts, results, written
+from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
 IDS = ["model", "utterance"]
@@ -74,7 +74,7 @@ class _Side:
 
 
 @dataclass(frozen=True, eq=False)
-class _Held:
+class _Attacked:
     """All attacks on a system and subset in one run, on the trials that all have.
 
     Attributes:
@@ -95,7 +95,7 @@ class _Held:
     partial: bool = False
 
 
-def compared(first: Result, second: Result) -> Compared:
+def compared(first: Result, second: Result) -> RunDifferences:
     """All systems that both runs attack on the same trial sets, B minus A; what cannot be compared, with its reason.
 
     Where each run has one system that the other has not, these two are compared.
@@ -105,9 +105,9 @@ def compared(first: Result, second: Result) -> Compared:
         try:
             sides.append(_side(letter, run))
         except PipelineError as error:
-            return Compared(unread=f"{letter}: {error.what}", gone=(letter,))
+            return RunDifferences(unread=f"{letter}: {error.what}", gone=(letter,))
     a, b = sides
-    rows: list[Between] = []
+    rows: list[SystemDifference] = []
     gone: list[str] = []
     equal: list[tuple[str, str]] = []
     measure = _measuring()
@@ -127,7 +127,7 @@ def compared(first: Result, second: Result) -> Compared:
         asked |= {name: {name: 1.0} for name in there}
         asked = {name: of for name, of in asked.items() if not set(of) <= same}
         held = {
-            name: (_held(a, pair[0], name, measure), _held(b, pair[1], name, measure))
+            name: (_read_attacks(a, pair[0], name, measure), _read_attacks(b, pair[1], name, measure))
             for of in asked.values()
             for name in of
         }
@@ -135,7 +135,7 @@ def compared(first: Result, second: Result) -> Compared:
         for name, weights in asked.items():
             rows += _rows(system, name, weights, held)
     rows.sort(key=lambda row: [*means, *subsets].index(row.subset))
-    return Compared(
+    return RunDifferences(
         rows=tuple(_corrected(rows)),
         equal=tuple(equal),
         gone=tuple(sorted(set(gone) - {""})),
@@ -158,18 +158,18 @@ def _side(letter: str, run: Result) -> _Side:
         DataError: it does not say where its scores lie.
     """
     attacks: dict[tuple[str, str], list[Attack]] = {}
-    for row in results.records(artefacts.read(run.folder)):
+    for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
             known = attacks.setdefault((row["system"], row["subset"]), [])
-            if all(_of(one) != _of(row) for one in known):
+            if all(_attack_key(one) != _attack_key(row) for one in known):
                 known.append(row)
     said: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     for row in results.records(run.rows[run.rows["metric"].isin(MEASURED)]):
-        said.setdefault((row["system"], row["subset"], *_of(row)), []).append(
+        said.setdefault((row["system"], row["subset"], *_attack_key(row)), []).append(
             (row["status"], row["reason"], row["note"])
         )
     path = run.folder / "config.yaml"
-    config = written.yaml_of(path) if path.is_file() else {}
+    config = run_files.read_yaml(path) if path.is_file() else {}
     config = config if isinstance(config, dict) else {}
     means = {
         str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
@@ -181,7 +181,7 @@ def _side(letter: str, run: Result) -> _Side:
     return _Side(letter, run, attacks, said, means)
 
 
-def _of(row: Attack) -> tuple[str, ...]:
+def _attack_key(row: Attack) -> tuple[str, ...]:
     """What tells the attacks on a system apart."""
     return tuple(str(row[name]) for name in ATTACK)
 
@@ -202,25 +202,25 @@ def _measuring() -> Measure:
     return measure
 
 
-def _held(side: _Side, system: str, subset: str, measure: Measure) -> _Held:
+def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _Attacked:
     """The attacks of a run on one subset, as far as there are numbers."""
     attacks = side.attacks[system, subset]
-    said = [one for attack in attacks for one in side.said.get((system, subset, *_of(attack)), [])]
+    said = [one for attack in attacks for one in side.said.get((system, subset, *_attack_key(attack)), [])]
     short = dict.fromkeys(reason for status, reason, _ in said if status == "incomplete")
     unknown = [note.partition(NO_SPEAKERS)[2] for _, _, note in said if NO_SPEAKERS in note]
     if short:
-        return _Held(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
+        return _Attacked(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
     if unknown:
-        return _Held(reason=f"the speakers are not known: {unknown[0]}")
+        return _Attacked(reason=f"the speakers are not known: {unknown[0]}")
     try:
         tables = _common([_scores(side, attack, system, subset) for attack in attacks])
         left = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
     except PipelineError as error:
-        return _Held(reason=f"{side.letter}: {error.what}", gone=side.letter)
+        return _Attacked(reason=f"{side.letter}: {error.what}", gone=side.letter)
     except MetricError as error:
-        return _Held(reason=f"{side.letter}: {error}")
+        return _Attacked(reason=f"{side.letter}: {error}")
     names = np.unique(tables[0][["model_speaker", "speaker"]].to_numpy(str))
-    return _Held(
+    return _Attacked(
         tuple(attacks),
         tables[0].drop(columns="score"),
         left,
@@ -244,12 +244,12 @@ def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def _rows(
-    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Held, _Held]]
-) -> Iterator[Between]:
+    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Attacked, _Attacked]]
+) -> Iterator[SystemDifference]:
     """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
     held_of = [(name, held[name]) for name in weights]
     sides = [[pair[place] for _, pair in held_of] for place in (0, 1)]
-    row = Between(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
+    row = SystemDifference(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
     reason = "; ".join(dict.fromkeys(one.reason for side in sides for one in side if one.reason))
     reason = reason or "; ".join(
         filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
@@ -265,10 +265,12 @@ def _rows(
     }
     eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
     best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
-    named = [_named(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)]
-    tried = [len({_of(one) for held in side for one in held.attacks}) for side in sides]
+    named = [
+        _describe_choice(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)
+    ]
+    tried = [len({_attack_key(one) for held in side for one in held.attacks}) for side in sides]
     found = _tested(row, *of["d_ece"])
-    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), **_eer(*of["eer"]))
+    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
     if tried == [1, 1]:
         return  # the strongest is the same, or there is no same one
     common = [_in_all(side) for side in sides]
@@ -276,48 +278,54 @@ def _rows(
         keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
         pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
         both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
-        row = replace(row, under=SAME, attacks=(words.attack(both[0]), words.attack(both[1])), tried=(1, 1))
+        row = replace(
+            row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
+        )
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
         else:
-            yield replace(_tested(row, *pair["d_ece"]), **_eer(*pair["eer"]))
+            yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
 
 
-def _paths(side: Sequence[_Held], key: tuple[str, ...]) -> list[str]:
+def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
     return [str(_attack(held, key)["path"]) for held in side]
 
 
-def _in_all(side: Sequence[_Held]) -> list[tuple[str, ...]]:
+def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
     """The attacks that a run has on all sets of a mean."""
-    return [_of(one) for one in side[0].attacks if all(_of(one) in map(_of, other.attacks) for other in side[1:])]
+    return [
+        _attack_key(one)
+        for one in side[0].attacks
+        if all(_attack_key(one) in map(_attack_key, other.attacks) for other in side[1:])
+    ]
 
 
-def _attack(held: _Held, key: tuple[str, ...]) -> Attack:
-    return next(one for one in held.attacks if _of(one) == key)
+def _attack(held: _Attacked, key: tuple[str, ...]) -> Attack:
+    return next(one for one in held.attacks if _attack_key(one) == key)
 
 
-def _named(subsets: Sequence[str], side: Sequence[_Held], choice: Choice) -> str:
+def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
     """The attack on each set in words."""
     each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
-    return words.by_set(each) if len(set(choice)) > 1 else words.attack(each[subsets[0]])
+    return words.describe_attack_by_set(each) if len(set(choice)) > 1 else words.describe_attack(each[subsets[0]])
 
 
-def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
+def _chosen(side: Sequence[_Attacked], metric: str) -> list[Choice]:
     """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
-    keys = [[_of(one) for one in held.attacks] for held in side]
+    keys = [[_attack_key(one) for one in held.attacks] for held in side]
     parts = [_part(held, several, metric) for held, several in zip(side, keys)]
     places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
     return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
 
 
-def _attacks(side: Sequence[_Held], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
+def _attacks(side: Sequence[_Attacked], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
     """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
     parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
     return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, weights)
 
 
-def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
-    core, known = METRICS[metric], [_of(one) for one in held.attacks]
+def _part(held: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+    core, known = METRICS[metric], [_attack_key(one) for one in held.attacks]
     left = [held.left[known.index(key)] for key in keys]
     return metrics.collect_attacks(
         [one.value[core] for one in left],
@@ -346,7 +354,7 @@ def _same(one: Sequence[tuple[str, ...]], other: Sequence[tuple[str, ...]]) -> I
             yield numbers[0], others[0]
 
 
-def _other_trials(one: _Held, other: _Held, name: str) -> str:
+def _other_trials(one: _Attacked, other: _Attacked, name: str) -> str:
     """How the trials of two runs differ; '' if they are the same."""
     trials = [held.trials.set_index(IDS) for held in (one, other)]
     both = trials[0].index.intersection(trials[1].index)
@@ -364,31 +372,28 @@ def _other_trials(one: _Held, other: _Held, name: str) -> str:
     return f"{name}: {said}" if said and name else said
 
 
-def _tested(row: Between, a: Attacks, b: Attacks) -> Between:
+def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
     """D_ECE of both runs, with the test of their difference."""
     found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,
-        d_ece=(float(a.values.max()), float(b.values.max())),
-        difference=found.difference,
-        interval=(found.interval.low, found.interval.high),
+        d_ece=Difference(
+            (float(a.values.max()), float(b.values.max())), found.difference, (found.interval.low, found.interval.high)
+        ),
         p_value=found.p_value,
-        n_speakers=found.n_speakers,
         reason=found.reason,
     )
 
 
-def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
+def _eer(a: Attacks, b: Attacks) -> Difference:
     """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
     one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
     found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
-    return {
-        "eer": (float(one.values[0]), float(other.values[0])),
-        "eer_interval": (found.interval.low, found.interval.high),
-    }
+    values = float(one.values[0]), float(other.values[0])
+    return Difference(values, values[1] - values[0], (found.interval.low, found.interval.high))
 
 
-def _corrected(rows: Sequence[Between]) -> list[Between]:
+def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
     """p-values corrected over all rows with the same subset and kind of attack."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, row in enumerate(rows):
@@ -397,5 +402,5 @@ def _corrected(rows: Sequence[Between]) -> list[Between]:
     found = list(rows)
     for numbers in groups.values():
         for number, p in zip(numbers, metrics.holm([rows[k].p_value or 0.0 for k in numbers])):
-            found[number] = replace(rows[number], p_holm=float(p), n_compared=len(numbers))
+            found[number] = replace(rows[number], p_holm=float(p))
     return found

@@ -22,13 +22,12 @@ from pipeline.evaluation.run import Run, summarise_trainings
 from pipeline.evaluation.run_folder import Recording, RunFolder
 from pipeline.files import write_atomically
 from pipeline.report import render
-from pipeline.report.drawn import Drawn
-from pipeline.report.scorecard import labels
+from pipeline.report.figure_cache import FigureCache
 from pipeline.report.scorecard import runs as scorecards
-from pipeline.report.scorecard.settings import Scorecard
+from pipeline.report.scorecard.settings import Scorecard, find_unmatched
 from pipeline.stages.graph import Graph, Measurement
 from pipeline.stages.settings import Evaluation, Machine
-from pipeline.tables import results, status, written
+from pipeline.tables import results, run_files, status
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ def begin(
     """
     outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
     artefacts = UsageRecorder(folder.path, outcome)
-    scorecard = scorecards.ready(evaluation.recipe, evaluation.scorecard)
+    scorecard = scorecards.prepare_scorecard(evaluation.recipe, evaluation.scorecard)
     log.info("run %s on %s with %d threads", folder.id, machine.device, machine.threads)
     measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
@@ -97,11 +96,11 @@ def conclude(begun: Begun, folder: RunFolder) -> Result:
         training=trained,
     )
     # The report holds the record that is written last: a run that is killed in between does not say that it is done.
-    drawn = Drawn(outcome.store)
+    drawn = FigureCache(outcome.store)
     render.render([folder.path], page, drawn, {folder.path: ending})
     begun.artefacts.finish()
     begun.artefacts.add(drawn.used)
-    written.seal(folder.path)
+    run_files.seal_run(folder.path)
     folder.end(ending)
     log.info("%s", counts)
     if error:
@@ -144,7 +143,7 @@ def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, s
 
 
 def _hold_against(scorecard: Scorecard, evaluation: Evaluation, collected: Collected, folder: Path) -> None:
-    for sentence in labels.unmatched(evaluation.scorecard, results.records(collected.rows)):
+    for sentence in find_unmatched(evaluation.scorecard, results.records(collected.rows)):
         log.warning("%s", sentence)
-    for fault in scorecards.written(folder, scorecard).faults:
+    for fault in scorecards.write_card_of_run(folder, scorecard).faults:
         log.warning("scorecard: several rows stand for one published cell: %s", fault)

@@ -46,49 +46,53 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
     """
     if not isinstance(entries, Mapping):
         return entries
-    asked = {str(key): one for key, one in entries.items() if isinstance(one, Mapping) and one.get("name") == NAME}
-    if not asked:
+    standing = {
+        str(key): entry for key, entry in entries.items() if isinstance(entry, Mapping) and entry.get("name") == NAME
+    }
+    if not standing:
         return entries
-    others = {str(key): one for key, one in entries.items() if str(key) not in asked}
+    others = {str(key): entry for key, entry in entries.items() if str(key) not in standing}
     if dataset is None or dataset.name != "vpc":
-        faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in asked if dataset is not None]
-        return {key: one for key, one in others.items() if _is_named(one)} or UNPROTECTED
+        faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in standing if dataset is not None]
+        return {key: entry for key, entry in others.items() if _is_named(entry)} or UNPROTECTED
     layout, before = layout_of(dataset), len(faults)
-    there = list_copies(layout)
-    made: dict[str, Any] = {}
+    offered = list_copies(layout)
+    complete: dict[str, Any] = {}
     for key in map(str, entries):
-        if key in asked:
-            shared = {name: value for name, value in asked[key].items() if name not in ("name", "suffix")}
-            suffix = asked[key].get("suffix")
-            chosen = _chosen(key, suffix, there, layout, faults)
+        if key in standing:
+            shared = {name: value for name, value in standing[key].items() if name not in ("name", "suffix")}
+            suffix = standing[key].get("suffix")
+            chosen = _chosen(key, suffix, offered, layout, faults)
             chosen = _complete(chosen, list_needed_sets(dataset, layout), passed_over) if suffix is None else chosen
-            for one in chosen:
-                if one.label in made or _is_named(others.get(one.label)):
-                    faults.append(_taken(one, key, others))
-                made[one.label] = {**_values(one), **shared}
+            for entry in chosen:
+                if entry.label in complete or _is_named(others.get(entry.label)):
+                    faults.append(_taken(entry, key, others))
+                complete[entry.label] = {**_values(entry), **shared}
         elif _is_named(others[key]):
-            made[key] = others[key]
+            complete[key] = others[key]
     if len(faults) > before:
-        return {**UNPROTECTED, **made}
-    for key, one in others.items():
-        if not _is_named(one):
-            made[key] = {**made.get(key, {}), **one} if isinstance(one, Mapping) else one
-    return made
+        return {**UNPROTECTED, **complete}
+    for key, entry in others.items():
+        if not _is_named(entry):
+            complete[key] = {**complete.get(key, {}), **entry} if isinstance(entry, Mapping) else entry
+    return complete
 
 
 def left_out(entries: Any) -> Any:
     """The systems of a configuration without those that stand for copies, where no copies can be looked for."""
-    if not isinstance(entries, Mapping) or not any(_is_named(one) and one["name"] == NAME for one in entries.values()):
+    if not isinstance(entries, Mapping) or not any(
+        _is_named(entry) and entry["name"] == NAME for entry in entries.values()
+    ):
         return entries
-    return {key: one for key, one in entries.items() if _is_named(one) and one["name"] != NAME} or UNPROTECTED
+    return {key: entry for key, entry in entries.items() if _is_named(entry) and entry["name"] != NAME} or UNPROTECTED
 
 
-def _taken(one: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
+def _taken(copy: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
     """A copy whose label is that of another system: rows of one would be taken for the other's."""
-    values = _values(one)
-    named = f"'+system.NAME={{name: {KIND}, root: {values['root']}, suffix: {one.suffix}}}'"
-    whose = "another chosen system's" if one.label in others else "another copy's"
-    text = f"the copy {one.suffix} would have the label {one.label}, which is {whose}: leave one out, or name the copy by {named}"
+    values = _values(copy)
+    named = f"'+system.NAME={{name: {KIND}, root: {values['root']}, suffix: {copy.suffix}}}'"
+    whose = "another chosen system's" if copy.label in others else "another copy's"
+    text = f"the copy {copy.suffix} would have the label {copy.label}, which is {whose}: leave one out, or name the copy by {named}"
     return Fault(text, f"system.{key}")
 
 
@@ -137,53 +141,53 @@ def layout_of(dataset: DatasetSettings) -> Layout:
     Raises:
         DataError: it is none.
     """
-    found = look_at(dataset)
-    if found is None:
+    layout = look_at(dataset)
+    if layout is None:
         raise DataError(
             f"the folder '{dataset.root}' is not that of a VoicePrivacy Challenge, so no anonymised copies are looked for in it",
             where="dataset.root",
             cause="a misspelt or unmounted folder, or one that is too high or too low",
             remedy="set dataset.root=DIR to the challenge's checkout or to its data/",
         )
-    return found
+    return layout
 
 
 def _chosen(
-    key: str, suffix: Any, there: Mapping[str, FoundCopy], layout: Layout, faults: list[Fault]
+    key: str, suffix: Any, offered: Mapping[str, FoundCopy], layout: Layout, faults: list[Fault]
 ) -> list[FoundCopy]:
     """The copies that an entry stands for: those of a suffix or of several, all without one."""
     where = f"system.{key}"
-    if not there:
+    if not offered:
         faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}; {_without_copies(layout)}", where))
         return []
     if suffix is None:
-        return list(there.values())
-    by_suffix = {one.called or one.suffix: one for one in there.values()}
-    found = []
+        return list(offered.values())
+    by_suffix = {copy.called or copy.suffix: copy for copy in offered.values()}
+    copies = []
     for wanted in map(str, suffix if isinstance(suffix, list) else [suffix]):
-        one = by_suffix.get(wanted) or by_suffix.get(f"_{wanted}")
-        if one is None:
+        copy = by_suffix.get(wanted) or by_suffix.get(f"_{wanted}")
+        if copy is None:
             first = shlex.quote(f"system=[original,{SEVERAL}{next(iter(by_suffix))}]")
             text = (
                 f"there is no anonymised copy with the suffix {wanted}; there are {', '.join(by_suffix)}: write {first}"
             )
             faults.append(Fault(f"{text} ({looked_for(layout)})", where))
         else:
-            found.append(one)
-    return found
+            copies.append(copy)
+    return copies
 
 
 def _complete(chosen: list[FoundCopy], needed: list[str], passed_over: list[str]) -> list[FoundCopy]:
     """The copies that hold all sets; all of them where none does, so that what they lack is refused."""
-    lacking = {one.label: one.lacks(needed) for one in chosen}
-    complete = [one for one in chosen if not lacking[one.label]]
+    lacking = {copy.label: copy.lacks(needed) for copy in chosen}
+    complete = [copy for copy in chosen if not lacking[copy.label]]
     if not complete:
         return chosen
-    for one in chosen:
-        if lacking[one.label]:
+    for copy in chosen:
+        if lacking[copy.label]:
             passed_over.append(
-                f"the copy {one.called or one.suffix} is passed over: it lacks {len(lacking[one.label])} of {len(needed)} sets, "
-                f"{join_few(lacking[one.label])} (system={SEVERAL}{one.called or one.suffix} asks for it by name)"
+                f"the copy {copy.called or copy.suffix} is passed over: it lacks {len(lacking[copy.label])} of {len(needed)} sets, "
+                f"{join_few(lacking[copy.label])} (system={SEVERAL}{copy.called or copy.suffix} asks for it by name)"
             )
     return complete
 
@@ -209,13 +213,13 @@ def looked_for(layout: Layout) -> str:
     return f"looked for folders SET_SUFFIX in {layout.data}{sets}"
 
 
-def _values(one: FoundCopy) -> dict[str, Any]:
+def _values(copy: FoundCopy) -> dict[str, Any]:
     """A copy as the plain values of an external system."""
     return {
         "name": KIND,
-        "root": str(one.root),
-        "suffix": one.suffix,
-        "level": one.level,
-        "train_root": str(one.train_root) if one.train_root is not None else None,
-        "folders": {name: str(place) for name, place in one.folders.items()},
+        "root": str(copy.root),
+        "suffix": copy.suffix,
+        "level": copy.level,
+        "train_root": str(copy.train_root) if copy.train_root is not None else None,
+        "folders": {name: str(place) for name, place in copy.folders.items()},
     }

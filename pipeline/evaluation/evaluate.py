@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline import submission
 from pipeline.datasets import importers
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing
@@ -35,7 +36,7 @@ from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation, Machine
 from pipeline.stages.speech.plan import SpeechSets
 from pipeline.stages.training.plan import is_fitted, plan_trainings
-from pipeline.submission import Given, Report, check
+from pipeline.submission import Report
 from pipeline.tables import status
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def plan(evaluation: Evaluation, progress: Progress | None = None) -> Planned:
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
-    scorecards.ready(evaluation.recipe, evaluation.scorecard)
+    scorecards.prepare_scorecard(evaluation.recipe, evaluation.scorecard)
     machine = share_machine(evaluation)
     with begin_without_folder(evaluation, progress, machine.device) as run:
         _, graph = run.plan(machine)
@@ -181,7 +182,9 @@ def check_submission(evaluation: Evaluation, training: bool = False) -> Report |
         return f"dataset={dataset.name} is rendered by a run, so there is nothing yet to hold the audio against"
     if not dataset.root or not Path(dataset.root).expanduser().is_dir():
         return f"there is no folder '{dataset.root}' of the data set: set dataset.root=DIR"
-    return check(dataset, systems, threads(evaluation.runtime), store / "recordings", store / "files")
+    return submission.check_submission(
+        dataset, systems, threads(evaluation.runtime), store / "recordings", store / "files"
+    )
 
 
 def check_training(evaluation: Evaluation) -> None:
@@ -202,7 +205,7 @@ def check_training(evaluation: Evaluation) -> None:
         refuse_too_few(evaluation.backends, {label: {"the training set": count} for label in fitted})
 
 
-def list_copies(evaluation: Evaluation, training: bool) -> list[Given]:
+def list_copies(evaluation: Evaluation, training: bool) -> list[submission.Folder]:
     """The folders of anonymised audio that the configuration names."""
     copies = []
     for label, system in evaluation.systems.items():
@@ -210,10 +213,10 @@ def list_copies(evaluation: Evaluation, training: bool) -> list[Given]:
         if folders is None:
             continue
         copy = Copy.of(folders, label)
-        copies.append(Given(label, copy))
+        copies.append(submission.Folder(label, copy))
         if folders.second_root:
-            copies.append(Given(f"{label} (second run)", copy.at(folders.second_root, "second_root")))
+            copies.append(submission.Folder(f"{label} (second run)", copy.at(folders.second_root, "second_root")))
         if training and evaluation.dataset.train:
             trained = copy.at(folders.train_root or folders.root, "train_root", training=True)
-            copies.append(Given(f"{label} (training)", trained))
+            copies.append(submission.Folder(f"{label} (training)", trained))
     return copies

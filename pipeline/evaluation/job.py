@@ -35,7 +35,7 @@ from pipeline.evaluation.run_folder import RunFolder, logging_to, recorded
 from pipeline.evaluation.validate import validate
 from pipeline.files import file_digest
 from pipeline.stages.settings import Evaluation, Machine
-from pipeline.tables import sent, status, written
+from pipeline.tables import run_files, status
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             remedy=f"it has 0 to {len(order.parts) - 1}",
         )
     _mark_running(run)
-    log_file = run / sent.FOLDER / f"{order.number}-{part}.log"
+    log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
     with logging_to(log_file), listen_for_signals() as stop:
         report = _Reporting(run, order, part, log_file)
         try:
@@ -188,8 +188,8 @@ def _read_evaluation(run: Path, order: Order) -> Evaluation:
     """
     path = run / submit.CONFIG
     if not path.is_file() or file_digest(path) != order.config:
-        raise written.changed(run, [submit.CONFIG])
-    return validate(written.yaml_of(path), order.recipe)
+        raise run_files.make_changed_error(run, [submit.CONFIG])
+    return validate(run_files.read_yaml(path), order.recipe)
 
 
 def _refuse_another(order: Order, tasks: Sequence[Task]) -> None:
@@ -207,9 +207,9 @@ def _refuse_another(order: Order, tasks: Sequence[Task]) -> None:
 
 
 def _report(run: Path, order: Order) -> int:
-    if sent.last(run) > order.number:
+    if status.find_last_round(run) > order.number:
         log.info(
-            "round %d is sent already: its last job reports", sent.last(run)
+            "round %d is sent already: its last job reports", status.find_last_round(run)
         )  # this one was started anew after that
         return 0
     folder = RunFolder(run.parent, order.recipe, begun=run.name)
@@ -259,7 +259,7 @@ def _send_again(
     """Send what was lost once more; '' or why it is not."""
     fruitless = 0 if lacking < order.missing else order.fruitless + 1
     executor = submit.make_sender(evaluation)
-    states = executor.states(sent.jobs(folder.path)[:-1]).values()
+    states = executor.states(status.read_sent_jobs(folder.path)[:-1]).values()
     ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")
     ends = ", ".join(f"{count} {word}" for word, count in ended.items())
     if fruitless > executor.retries:
@@ -281,7 +281,7 @@ def _send_again(
 def _abandon(task: Task, reason: str, run: Path) -> StageFailed:
     return StageFailed(
         f"{task.label} was lost: the job that had it ended before it was done",
-        cause=f"{reason}. What the jobs printed is in {run / sent.FOLDER}",
+        cause=f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}",
         remedy="run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
         "executor.mem_gb=N gives more, and executor.retries=N has it tried more often",
     )

@@ -18,8 +18,8 @@ from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PartialResult, PipelineError, StageFailed
 from pipeline.files import write_atomically
 from pipeline.seeds import digest
-from pipeline.tables import signed
-from pipeline.tables.sent import FOLDER
+from pipeline.tables import records
+from pipeline.tables.status import JOBS_FOLDER
 
 CLASSES = {kind.status: kind for kind in (ConfigError, DataError, ModelMissing, StageFailed, PartialResult)}
 
@@ -64,9 +64,9 @@ def plan_digest(tasks: Sequence[Task]) -> str:
 
 def write_order(run: Path, order: Order) -> None:
     """Write an order into the run folder."""
-    folder = run / FOLDER
+    folder = run / JOBS_FOLDER
     folder.mkdir(exist_ok=True)
-    write_atomically(folder / f"{order.number}.order.json", signed.text(asdict(order)))
+    write_atomically(folder / f"{order.number}.order.json", records.encode_signed(asdict(order)))
 
 
 def read_order(run: Path, number: int) -> Order:
@@ -76,9 +76,9 @@ def read_order(run: Path, number: int) -> Order:
         ConfigError: there is none.
         DataError: it is not what was written.
     """
-    path = run / FOLDER / f"{number}.order.json"
+    path = run / JOBS_FOLDER / f"{number}.order.json"
     try:
-        values = signed.read(path.read_bytes())
+        values = records.decode_signed(path.read_bytes())
         return Order(**{field.name: values[field.name] for field in fields(Order)})
     except OSError as error:
         raise ConfigError(
@@ -107,7 +107,7 @@ def write_report(
     """
     rows = [{"task": place, "error": _to_values(error)} for place, error in failed.items()]
     report = {"failed": rows, "log": str(log_file), "device": device, "at": round(time.time(), 3)}
-    write_atomically(run / FOLDER / f"{number}-{part}.told.json", signed.text(report))
+    write_atomically(run / JOBS_FOLDER / f"{number}-{part}.told.json", records.encode_signed(report))
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def read_reports(run: Path) -> Reports:
     failed: dict[int, PipelineError] = {}
     logs: dict[int, str] = {}
     devices = set()
-    for path in sorted((run / FOLDER).glob("*.told.json")):
+    for path in sorted((run / JOBS_FOLDER).glob("*.told.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            report = signed.read(path.read_bytes())
+            report = records.decode_signed(path.read_bytes())
             devices.add(str(report["device"]))
             for row in report["failed"]:
                 failed[int(row["task"])] = _from_values(row["error"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,11 @@ from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
-from pipeline.report import board, citations, leaderboard, render, screen, tables
+from pipeline.report import board, citations, leaderboard, render, screen, summaries
 from pipeline.report import findings as grouping
-from pipeline.report.drawn import beside
-from pipeline.tables import answers, artefacts, bands, checks, limits, results, scores, speakers, status, written
+from pipeline.report import table as tables
+from pipeline.report.figure_cache import open_cache_beside
+from pipeline.tables import answers, bands, checks, results, run_files, scores, status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,14 +59,14 @@ class Result:
     @functools.cached_property
     def limits(self) -> list[str]:
         """What a reader of the numbers must know first: how the protocol was made, what is unknown, what was left out."""
-        return limits.read(self.folder)
+        return run_files.read_limits(self.folder)
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The composed configuration; empty where the folder has none."""
         path = self.folder / "config.yaml"
-        found = written.yaml_of(path) if path.is_file() else {}
-        return found if isinstance(found, dict) else {}
+        config = run_files.read_yaml(path) if path.is_file() else {}
+        return config if isinstance(config, dict) else {}
 
     @property
     def systems(self) -> list[str]:
@@ -95,26 +96,26 @@ class Result:
 
     @functools.cached_property
     def speakers(self) -> pd.DataFrame:
-        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.speakers`); ``strongest`` marks
+        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.answers`); ``strongest`` marks
         the attack that the leaderboard shows."""
-        return speakers.read("speakers", self.folder)
+        return answers.read("speakers", self.folder)
 
     @functools.cached_property
     def worst_overlap(self) -> pd.DataFrame:
-        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.speakers`)."""
-        return speakers.read("worst_overlap", self.folder)
+        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.answers`)."""
+        return answers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
         """All tables as text: first whether the systems protect, then what a reader must know, all numbers, and the findings that
         cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
-        answer = leaderboard.text(self.leaderboard, self.differences, self.diagnostics)
-        known = tables.limits_text(self.limits)
+        answer = leaderboard.to_text(self.leaderboard, self.differences, self.diagnostics)
+        limits_text = tables.list_text(run_files.LIMITS_TITLE, self.limits)
         answer = f"{answer}\n" if answer else ""
         return (
-            (f"{known}{answer}" if self.is_short else f"{answer}{known}")
-            + conditions.to_text(self.bands, self.systems)
-            + tables.to_text(self.rows, self.systems)
+            (f"{limits_text}{answer}" if self.is_short else f"{answer}{limits_text}")
+            + self._write_conditions(tables.to_text)
+            + summaries.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
         )
 
@@ -130,7 +131,7 @@ class Result:
             self.limits,
             self.error.what if self.error else "",
         )
-        return screen.screen(shown, below)
+        return screen.write_screen(shown, below)
 
     @property
     def is_short(self) -> bool:
@@ -140,40 +141,48 @@ class Result:
     def to_markdown(self, *, intervals: bool = True) -> str:
         """As Markdown: what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
         return (
-            tables.limits_markdown(self.limits)
+            tables.list_markdown(run_files.LIMITS_TITLE, self.limits)
             + board.to_markdown(self.boards)
             + self.metrics_markdown(intervals=intervals)
         )
 
     def metrics_markdown(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as Markdown, alone."""
-        return conditions.to_markdown(self.bands, self.systems) + tables.to_markdown(
+        return self._write_conditions(tables.to_markdown) + summaries.to_markdown(
             self.rows, self.systems, intervals=intervals
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
         """As LaTeX (needs ``booktabs``): what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
-        return tables.limits_latex(self.limits) + board.to_latex(self.boards) + self.metrics_latex(intervals=intervals)
+        return (
+            tables.list_latex(run_files.LIMITS_TITLE, self.limits)
+            + board.to_latex(self.boards)
+            + self.metrics_latex(intervals=intervals)
+        )
 
     def metrics_latex(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as LaTeX (needs ``booktabs``), alone."""
-        return conditions.to_latex(self.bands, self.systems) + tables.to_latex(
+        return self._write_conditions(tables.to_latex) + summaries.to_latex(
             self.rows, self.systems, intervals=intervals
         )
+
+    def _write_conditions(self, write: Callable[[tables.Table], str]) -> str:
+        text = write(conditions.tabulate_conditions(self.bands, self.systems))
+        return f"{text}\n" if text else ""
 
     def to_bibtex(self) -> str:
         """BibTeX entries of this program and of the papers that define the metrics of the run."""
         return citations.to_bibtex(self.rows)
 
-    def given(self, name: str = "") -> board.Given:
+    def given(self, name: str = "") -> board.ShownRun:
         """What the leaderboard is shown of; ``name`` tells it from other runs that are shown with it."""
         tables_of = (self.leaderboard, self.differences, self.diagnostics, self.rows)
-        return board.Given(name, self.folder.name, *tables_of, self.config)
+        return board.ShownRun(name, self.folder.name, *tables_of, self.config)
 
     @property
     def boards(self) -> list[board.Board]:
         """The leaderboard as text, a table a subset."""
-        return board.boards([self.given()])
+        return board.make_boards([self.given()])
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""
@@ -221,7 +230,7 @@ class Result:
             raise ConfigError(
                 "this run has no similarity matrices", where=str(self.folder), remedy="add vsm to metric=[…]"
             )
-        table = _matching(written.parquet(path), identity)
+        table = _matching(run_files.read_parquet(path), identity)
         if block is not None:
             table = _matching(table, {"block": block.upper()})
         return SimilarityMatrices(table)
@@ -231,12 +240,14 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        made: Path = render.render([self.folder], Path(path) if path is not None else page, beside(self.folder))
-        return made.resolve()
+        path_written: Path = render.render(
+            [self.folder], Path(path) if path is not None else page, open_cache_beside(self.folder)
+        )
+        return path_written.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
         """The folder of the artefact that a row was measured on."""
-        listed = artefacts.read(self.folder)
+        listed = run_files.read_artefacts(self.folder)
         listed = listed[(listed["reads"] == reads) & (listed["input"] == what)]
         if listed.empty:
             raise ConfigError(
@@ -244,20 +255,20 @@ class Result:
                 where=str(self.folder),
                 remedy="add a metric that reads them to metric=[…]",
             )
-        found = _matching(listed, identity)
-        if "attacker" not in identity and (found["attacker"] == "").any():
+        matching = _matching(listed, identity)
+        if "attacker" not in identity and (matching["attacker"] == "").any():
             # All pairs by who has adapted to a system are meant where they are asked for.
-            found = found[found["attacker"] == ""]
-        places = sorted(set(found["path"]))
+            matching = matching[matching["attacker"] == ""]
+        places = sorted(set(matching["path"]))
         if len(places) > 1:
-            apart = [name for name in artefacts.IDENTITY if found[name].nunique() > 1]
+            apart = [name for name in run_files.ARTEFACT_IDENTITY if matching[name].nunique() > 1]
             raise ConfigError(
                 f"{len(places)} sets of scores are meant; say which by {', '.join(apart)}",
-                where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
+                where=", ".join(f"{name}: {', '.join(sorted(set(matching[name])))}" for name in apart),
             )
-        store, place = artefacts.store(self.folder), Path(str(places[0]))
+        store, place = run_files.find_store(self.folder), Path(str(places[0]))
         if not is_below(str(place)) or len(place.parts) != 3:
-            raise written.changed(self.folder, [artefacts.FILE])
+            raise run_files.make_changed_error(self.folder, [run_files.ARTEFACTS_FILE])
         artefact = Store(store).find(place.parts[0], place.name)
         if artefact is None:
             raise DataError(
@@ -286,8 +297,8 @@ class SimilarityMatrices:
         """
         apart = ["subset", "system", "extractor", "backend", "block"]
         if len(self.table[apart].drop_duplicates()) != 1:
-            several = [name for name in apart if self.table[name].nunique() > 1]
-            raise ConfigError(f"there are several matrices; say which by {', '.join(several)}")
+            columns = [name for name in apart if self.table[name].nunique() > 1]
+            raise ConfigError(f"there are several matrices; say which by {', '.join(columns)}")
         return self.table.pivot(index="row_speaker", columns="column_speaker", values="similarity")
 
     def plot(self) -> Figure:
@@ -307,7 +318,7 @@ def read(run: Path | str) -> Result:
     folder = Path(run).expanduser()
     record = status.settle(folder)
     state = status.in_words(record)
-    written.check(folder)
+    run_files.check_seal(folder)
     if not (folder / "results.parquet").is_file():
         raise ConfigError(
             f"'{run}' is no finished run: it has no results.parquet",
@@ -315,7 +326,7 @@ def read(run: Path | str) -> Result:
             remedy="name folders under paths.root/runs that hold results.parquet",
         )
     if record.get("state") == status.GARBLED:
-        raise written.changed(folder, [status.FILE])
+        raise run_files.make_changed_error(folder, [status.FILE])
     return Result(folder.resolve())
 
 
@@ -372,8 +383,8 @@ def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
             raise ConfigError(f"there is no column '{name}'", remedy=f"known: {', '.join(map(str, table.columns))}")
         kept = table[table[name] == value]
         if not len(kept):
-            known = ", ".join(sorted({str(one) for one in table[name]})) or "none"
-            raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {known}")
+            present = ", ".join(sorted({str(entry) for entry in table[name]})) or "none"
+            raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {present}")
         table = kept
     return table
 

@@ -164,7 +164,7 @@ def begin_without_folder(evaluation: Evaluation, progress: Progress | None, devi
 def summarise_trainings(tasks: Sequence[Task], outcome: Outcome) -> dict[str, str]:
     """What the training records say in a line, by the label of the task."""
     return {
-        task.label: str(records.training(outcome.artefact(task.ref()).folder)["summary"])
+        task.label: str(records.read_training(outcome.artefact(task.ref()).folder)["summary"])
         for task in tasks
         if task.name == "train"
     }

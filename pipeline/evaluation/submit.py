@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation import job_files
 from pipeline.files import file_digest
 from pipeline.stages.settings import Evaluation
-from pipeline.tables import sent, status
+from pipeline.tables import status
 
 CONFIG = "config.yaml"
 GUESSED = 0.1, 1.0
@@ -96,9 +96,9 @@ def send(
     ]
     others.append(_jobs(missing, taken))
     report = make_call(str(folder), this.number, None)
-    submitted = executor.send(f"voice-privacy-{folder.name}", waves, calls, others, report, folder / sent.FOLDER)
+    submitted = executor.send(f"voice-privacy-{folder.name}", waves, calls, others, report, folder / status.JOBS_FOLDER)
     jobs = [job for wave in submitted for job in wave]
-    sent.write(folder, this.number, jobs)
+    status.write_sent_jobs(folder, this.number, jobs)
     mains, parts = tuple(slurm.list_main_ids(jobs)), sum(len(wave.parts) for wave in waves)
     log.info("%d tasks in %d jobs are sent: %s", len(own), parts, ", ".join(mains))
     reused, shared = len(tasks) - len(missing), len(missing) - len(own)
@@ -174,11 +174,11 @@ def _taken_by_others(evaluation: Evaluation, folder: Path, executor: Sender) -> 
     """The tasks, by their short names, that jobs of other runs over the same store are about to do, each with its job."""
     ordered: dict[str, str] = {}
     for run in status.going(evaluation.paths.runs, evaluation.paths.store / "files" / status.ENDED):
-        jobs = sent.jobs(run)
+        jobs = status.read_sent_jobs(run)
         if run.name == folder.name or not jobs:
             continue
         try:
-            order = job_files.read_order(run, sent.last(run))
+            order = job_files.read_order(run, status.find_last_round(run))
         except PipelineError:  # nothing of it can be relied on
             continue
         ordered |= {name: job for names, job in zip(order.ordered, jobs) for name in names}

@@ -22,7 +22,7 @@ from pipeline.stages.settings import Average, Evaluation
 from pipeline.stages.suggestions import families_with
 from pipeline.tables import results
 from pipeline.tables.answers import TAKEN
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 VERSION = "relative measures 1"
 
@@ -127,7 +127,7 @@ def _relative(name: str, original: Row, attacked: Row) -> Row:
         "status": max((row["status"] for row in (original, attacked)), key=STATUSES.index),
         "reason": reason,
         "note": "; ".join(dict.fromkeys(filter(None, (original["note"], attacked["note"])))),
-        "signature": signature(
+        "signature": make_signature(
             about, {"of": f"({original['signature']}) and ({attacked['signature']})", "code": VERSION}
         ),
         "input_digest": digest([original["input_digest"], attacked["input_digest"]]),
@@ -143,7 +143,7 @@ def form_averages(rows: Iterable[Row], averages: Mapping[str, Average], data: Pr
         data: whose trial sets they are; it tells which have speakers in common.
     """
     rows = list(rows)
-    found = []
+    averaged = []
     for average in averages.values():
         if not has_sets(average, data.trials):
             continue
@@ -152,28 +152,28 @@ def form_averages(rows: Iterable[Row], averages: Mapping[str, Average], data: Pr
         for row in rows:
             if row["metric"] in average.metrics and row["subset"] in average.weights:
                 parts.setdefault(tuple(str(row[name]) for name in COLUMNS), {})[row["subset"]] = row
-        found += [_mean(average, several, groups) for several in _with_undefined(parts)]
-    return found
+        averaged += [_mean(average, by_subset, groups) for by_subset in _with_undefined(parts)]
+    return averaged
 
 
 def _with_undefined(parts: Mapping[tuple[str, ...], dict[str, Row]]) -> list[dict[str, Row]]:
     """The parts of each mean. Where a family cannot be computed on a set, its rows there have no variant: they stand for each."""
     undefined = {
-        key: several
-        for key, several in parts.items()
-        if all(row["status"] == "incomplete" and not _variant(row) for row in several.values())
+        key: by_subset
+        for key, by_subset in parts.items()
+        if all(row["status"] == "incomplete" and not _variant(row) for row in by_subset.values())
     }
-    found, used = [], set()
-    for key, several in parts.items():
+    complete, used = [], set()
+    for key, by_subset in parts.items():
         plain = tuple("" if name in VARIANT else value for name, value in zip(COLUMNS, key))
         other = undefined.get(plain, {})
         if key in undefined:
             continue
-        if not other.keys() & several.keys():
+        if not other.keys() & by_subset.keys():
             used.add(plain)
-            several = {**several, **other}
-        found.append(several)
-    return found + [several for key, several in undefined.items() if key not in used]
+            by_subset = {**by_subset, **other}
+        complete.append(by_subset)
+    return complete + [by_subset for key, by_subset in undefined.items() if key not in used]
 
 
 def _variant(row: Row) -> str:
@@ -183,7 +183,7 @@ def _variant(row: Row) -> str:
 def list_speakers(data: Prepared, name: str) -> frozenset[str]:
     """The speakers of a trial set, on both sides."""
     if data.score_sets:
-        table = next(one.table for one in data.score_sets if one.of.subset == name)
+        table = next(score_set.table for score_set in data.score_sets if score_set.of.subset == name)
         return frozenset(map(str, (*table["model_speaker"].unique(), *table["speaker"].unique())))
     tried = data.trials[name]
     listed = data.manifest
@@ -197,34 +197,34 @@ def _mean(average: Average, parts: Mapping[str, Row], groups: Sequence[Sequence[
     """The row of one average; ``groups`` are the places of the sets with speakers in common."""
     names, weights = list(average.weights), list(average.weights.values())
     rows = [parts.get(name) for name in names]
-    there = [row for row in rows if row is not None]
+    present = [row for row in rows if row is not None]
     values = [math.nan if row is None else _number(row, "value") for row in rows]
     value = mover.weighted_mean(values, weights)
-    lacking = [f"{name}: {_why(row)}" for name, row, one in zip(names, rows, values) if math.isnan(one)]
+    lacking = [f"{name}: {_why(row)}" for name, row, part in zip(names, rows, values) if math.isnan(part)]
     if not lacking and math.isnan(value):
         lacking = ["infinities of both signs have no mean"]
     ends, null = None, None
     if not lacking:
-        ends = mover.interval(values, [(_number(row, "low"), _number(row, "high")) for row in there], weights, groups)
-        null = mover.band([(_number(row, "null_low"), _number(row, "null_high")) for row in there], weights, groups)
-    first = there[0]
+        ends = mover.interval(values, [(_number(row, "low"), _number(row, "high")) for row in present], weights, groups)
+        null = mover.band([(_number(row, "null_low"), _number(row, "null_high")) for row in present], weights, groups)
+    first = present[0]
     low, high = ends or (math.nan, math.nan)
     null_low, null_high = null or (math.nan, math.nan)
-    status = "incomplete" if len(there) < len(rows) else max((row["status"] for row in there), key=STATUSES.index)
+    status = "incomplete" if len(present) < len(rows) else max((row["status"] for row in present), key=STATUSES.index)
     return {
         **first,
         "subset": average.subset,
         **dict(zip(("value", "low", "high", "null_low", "null_high"), (value, low, high, null_low, null_high))),
         "ceiling": math.nan,
         "label": "",
-        **{name: _sum([row[name] for row in there]) for name in SUMMED},
+        **{name: _sum([row[name] for row in present]) for name in SUMMED},
         "n_speakers": _n_speakers(rows, groups),
         "status": status,
         "reason": "; ".join(lacking),
-        "note": "; ".join([_said(average, groups), *_notes(names, rows)]),
-        "signature": _signature(there, first, weights, names, parts, groups),
-        "input_digest": digest([row["input_digest"] for row in there]),
-        "model_digest": _common([row["model_digest"] for row in there]),
+        "note": "; ".join([_describe_mean(average, groups), *_notes(names, rows)]),
+        "signature": _signature(present, first, weights, names, parts, groups),
+        "input_digest": digest([row["input_digest"] for row in present]),
+        "model_digest": _common([row["model_digest"] for row in present]),
     }
 
 
@@ -238,15 +238,17 @@ def _why(row: Row | None) -> str:
     return "no row" if row is None else str(row["reason"]) or "no value"
 
 
-def _said(average: Average, groups: Sequence[Sequence[int]]) -> str:
+def _describe_mean(average: Average, groups: Sequence[Sequence[int]]) -> str:
     """What the reader of an average must know: of what it is the mean, and how its interval was made."""
     names, weights = list(average.weights), list(average.weights.values())
     if max(weights) - min(weights) < 1e-9:
-        said = f"plain mean of {', '.join(names)}"
+        description = f"plain mean of {', '.join(names)}"
     else:
-        said = "weighted mean of " + ", ".join(f"{name} ({weight:g})" for name, weight in average.weights.items())
+        description = "weighted mean of " + ", ".join(
+            f"{name} ({weight:g})" for name, weight in average.weights.items()
+        )
     shared = [" and ".join(names[place] for place in group) for group in groups if len(group) > 1]
-    return said + (f", of which {'; '.join(shared)} have speakers in common" if shared else "")
+    return description + (f", of which {'; '.join(shared)} have speakers in common" if shared else "")
 
 
 def _notes(names: Sequence[str], rows: Sequence[Row | None]) -> list[str]:
@@ -259,7 +261,7 @@ def _notes(names: Sequence[str], rows: Sequence[Row | None]) -> list[str]:
 
 
 def _signature(
-    there: Sequence[Row],
+    present: Sequence[Row],
     first: Row,
     weights: Sequence[float],
     names: Sequence[str],
@@ -268,26 +270,28 @@ def _signature(
 ) -> str:
     """That of the metric, and those of the parts with their weights."""
     of = {name: weight for name, weight in zip(names, weights) if name in parts}
-    said = " + ".join(f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in of.items())
+    signatures = " + ".join(f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in of.items())
     how = {"groups": [list(group) for group in groups], "code": mover.VERSION}
-    return signature(first, {"mean": f"{said}" if len(there) == len(names) else f"of some: {said}", "interval": how})
+    return make_signature(
+        first, {"mean": f"{signatures}" if len(present) == len(names) else f"of some: {signatures}", "interval": how}
+    )
 
 
 def _sum(counts: Sequence[Any]) -> int | None:
-    known = [int(one) for one in counts if one is not None]
-    return sum(known) if len(known) == len(counts) else None
+    numbers = [int(count) for count in counts if count is not None]
+    return sum(numbers) if len(numbers) == len(counts) else None
 
 
 def _n_speakers(rows: Sequence[Row | None], groups: Sequence[Sequence[int]]) -> int | None:
     """Speakers that stand in several sets count once: of such sets the largest counts."""
-    found = 0
+    total = 0
     for group in groups:
         counts = [None if row is None else row["n_speakers"] for row in (rows[place] for place in group)]
-        known = [int(one) for one in counts if one is not None]
-        if not known:
+        numbers = [int(count) for count in counts if count is not None]
+        if not numbers:
             return None
-        found += max(known)
-    return found
+        total += max(numbers)
+    return total
 
 
 def _common(digests: Sequence[str]) -> str:

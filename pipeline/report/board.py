@@ -1,24 +1,36 @@
 """The leaderboard for papers, as Markdown and as LaTeX, of one run or of several.
 
 A table a subset: one row a system, best first, EER and D_ECE with their intervals; the sentence of :mod:`pipeline.report.verdict` above it; below
-it what the marks mean, a table of the other numbers, and the signatures under which all were measured. The terminal's table is in
-:mod:`pipeline.report.leaderboard`, and shorter.
+it what the marks mean, a table of the other numbers, and the signatures under which all were measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, signatures, tables, verdict
-from pipeline.report.words import NOTHING, joined
+from pipeline.report import glossary, signatures, table, verdict
+from pipeline.report.formats import DASH, NOTHING, format_number, join_words
+from pipeline.report.leaderboard import (
+    FIRST,
+    FURTHER,
+    OF_STRONGEST,
+    PARTIAL,
+    TITLE,
+    WITHIN,
+    Measure,
+    Row,
+    format_rank,
+    list_rows,
+    order_subsets,
+)
+from pipeline.report.table import Cell, Column, Line, Table
 from pipeline.tables.answers import ATTACK, TAKEN
 
-TITLE = leaderboard.TITLE
 NO_SYSTEM = "No system that protects was attacked, so that there is no answer."
 RANK = (
     "Rank: 1 and one more for each system that is shown to disclose less (speakers swapped between two systems, p at most 0.05 after "
@@ -27,13 +39,10 @@ RANK = (
 EER = "EER: the lowest of all attacks, on the convex hull of the ROC (rocch)."
 D_ECE = "D_ECE: the highest of all attacks, corrected for what the highest of several is too high by chance."
 SIGNED = "Signatures, of which equal ones are comparable (sha256: the first digits of that of the whole signatures, a line each, in order)"
-WITHIN, PARTIAL = "~", "†"
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Given:
+class ShownRun:
     """What is shown of a run.
 
     Attributes:
@@ -53,236 +62,149 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What stands in one place: a text, its interval or ceiling (or ''), marks (or '')."""
-
-    text: str
-    more: str = ""
-    marks: str = ""
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, [self.text, self.more, self.marks]))
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its head, whether it holds numbers, and what shows of a row."""
-
-    head: str
-    is_number: bool
-    cell: Callable[[Row], Cell]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        heads, numbers: heads, and which columns hold numbers.
-        body: a row a system (and run).
-    """
-
-    heads: tuple[str, ...]
-    numbers: tuple[bool, ...]
-    body: tuple[tuple[Cell, ...], ...]
-
-    @classmethod
-    def of(cls, columns: Sequence[Column], rows: Sequence[Row]) -> Grid:
-        """The columns that show something."""
-        kept = [one for one in columns if any(one.cell(row).text not in ("", tables.DASH) for row in rows)]
-        body = tuple(tuple(column.cell(row) for column in kept) for row in rows)
-        return cls(tuple(one.head for one in kept), tuple(one.is_number for one in kept), body)
-
-
-@dataclass(frozen=True)
 class Board:
     """The tables of one subset.
 
     Attributes:
         subset: its name.
-        said: the sentences that answer; one a run.
+        sentences: what answers; one a run.
         first: the answer.
         further: the other numbers.
         notes: what a reader needs to know to read them, one sentence each.
     """
 
     subset: str
-    said: tuple[str, ...]
-    first: Grid
-    further: Grid
+    sentences: tuple[str, ...]
+    first: Table
+    further: Table
     notes: tuple[str, ...]
 
 
-def boards(given: Sequence[Given], only: Sequence[str] = ()) -> list[Board]:
+def make_boards(runs: Sequence[ShownRun], only: Sequence[str] = ()) -> list[Board]:
     """The tables, the subset to read first at the front.
 
     Args:
-        given: runs with a leaderboard, named where there are several.
+        runs: those with a leaderboard, named where there are several.
         only: the subsets that are wanted; none stands for all.
     """
-    together = pd.concat([one.board for one in given], ignore_index=True) if given else pd.DataFrame()
-    if not len(together):
-        return []
-    wanted = [name for name in leaderboard.subsets(together) if not only or name in only]
-    return [_board(given, subset) for subset in wanted]
+    together = pd.concat([run.board for run in runs], ignore_index=True) if runs else pd.DataFrame()
+    subsets = order_subsets(together) if len(together) else []
+    return [_make_board(runs, subset) for subset in subsets if not only or subset in only]
 
 
-def _board(given: Sequence[Given], subset: str) -> Board:
-    here = [(one, row) for one in given for row in leaderboard.rows(one.board, subset)]
-    rows = [{**row, "run": one.name} for one, row in here]
+def _make_board(runs: Sequence[ShownRun], subset: str) -> Board:
+    sources = [(run, row) for run in runs for row in list_rows(run.board, subset)]
+    rows = [{**row, "run": run.name} for run, row in sources]
+    further = _tabulate_further([row for row in rows if not math.isnan(row["d_ece"])])
     return Board(
         subset,
-        tuple(_said(one, subset, len(given) > 1) for one in given if (one.board["subset"] == subset).any()),
-        Grid.of(_first(rows), rows),
-        Grid.of(_further(rows), [row for row in rows if not math.isnan(row["d_ece"])]),
-        (*_notes(rows), *_runs(given), *_signed(here)),
+        tuple(_write_sentence(run, subset) for run in runs if (run.board["subset"] == subset).any()),
+        _tabulate_first(rows),
+        further if any(column.numeric for column in further.columns) else Table([], []),
+        (*_write_notes(rows), *_name_runs(runs), *_list_signatures(sources)),
     )
 
 
-def _said(one: Given, subset: str, several: bool) -> str:
-    said = verdict.sentence(one.board, one.differences, subset, one.diagnostics) or f"On {subset}: {NO_SYSTEM}"
-    return f"{one.name}: {said}" if several else said
+def _write_sentence(run: ShownRun, subset: str) -> str:
+    sentence = verdict.write_sentence(run.board, run.differences, subset, run.diagnostics)
+    return (f"{run.name}: " if run.name else "") + (sentence or f"On {subset}: {NO_SYSTEM}")
 
 
-# -------------------------------------------------------------------------------------------------------------- columns
-
-
-def _first(rows: Sequence[Row]) -> list[Column]:
-    """The columns of the answer, those without any value among them."""
-    return [
-        Column("rank", True, lambda row: Cell(_rank(row))),
-        *_about(rows),
-        Column("strongest attack (of so many)", False, _attack),
-        *(Column(_head(one.metric), True, _cell(one, True)) for one in leaderboard.FIRST),
+def _tabulate_first(rows: Sequence[Row]) -> Table:
+    columns = [
+        Column("rank", "number"),
+        Column("system"),
+        Column("run"),
+        Column("strongest attack", unit="of so many"),
+        *(measure.paper_column for measure in FIRST),
     ]
-
-
-def _further(rows: Sequence[Row]) -> list[Column]:
-    """The columns of the other numbers."""
-    return [
-        *_about(rows),
-        *(Column(one.head, True, _cell(one, False)) for one in leaderboard.OF_STRONGEST),
-        *(Column(_scaled(one), True, _cell(one, False)) for one in leaderboard.FURTHER),
+    body: list[Line] = [
+        [format_rank(row), str(row["system"]), str(row["run"]), _name_attack(row), *_make_cells(row, FIRST)]
+        for row in rows
     ]
+    return Table(columns, body).without_empty_columns()
 
 
-def _about(rows: Sequence[Row]) -> list[Column]:
-    """System, and run where there are several."""
-    several = any(row["run"] for row in rows)
-    return [Column("system", False, _text("system")), *([Column("run", False, _text("run"))] if several else [])]
+def _tabulate_further(rows: Sequence[Row]) -> Table:
+    measured = Column("D_ECE as measured", "number", "bit"), Column("EER of that attack", "number", "%")
+    columns = [Column("system"), Column("run"), *measured, *(measure.paper_column for measure in FURTHER)]
+    body: list[Line] = [
+        [str(row["system"]), str(row["run"]), *_make_cells(row, (*OF_STRONGEST, *FURTHER))] for row in rows
+    ]
+    return Table(columns, body).without_empty_columns()
 
 
-def _text(name: str) -> Callable[[Row], Cell]:
-    return lambda row: Cell(str(row[name]) or tables.DASH)
+def _make_cells(row: Row, measures: Sequence[Measure]) -> list[Cell]:
+    return [measure.make_cell(row, format_number) for measure in measures]
 
 
-def _cell(column: leaderboard.Column, marked: bool) -> Callable[[Row], Cell]:
-    """What a column of the leaderboard shows of a row: a number with its interval, its scale and, where it is the answer, its marks."""
-
-    def cell(row: Row) -> Cell:
-        value, interval, scale = column.texts(row, tables.number)
-        shown = marked and column.unit != "" and value != tables.DASH
-        marks = (_marks(row) if column is leaderboard.D_ECE else _partial(row)) if shown else ""
-        return Cell(value, " ".join(filter(None, [interval, scale])), marks)
-
-    return cell
-
-
-def _scaled(column: leaderboard.Column) -> str:
-    """The head of a metric with what stands in round brackets beside it."""
-    _, bracket, scale = column.head.partition(" (")
-    return f"{_head(column.metric)} ({scale}" if column.most and bracket else _head(column.metric)
-
-
-def _head(metric: str) -> str:
-    """The symbol of a metric, its unit, and in which direction it is more private."""
-    said = glossary.metric(metric)
-    unit = glossary.unit(said.unit)
-    return " ".join(filter(None, [said.symbol, f"({unit})" if unit else "", tables.arrow(said.private)]))
-
-
-def _rank(row: Row) -> str:
-    return tables.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
-
-
-def _attack(row: Row) -> Cell:
+def _name_attack(row: Row) -> Cell:
     if math.isnan(row["d_ece"]):
-        return Cell(tables.DASH)
-    return Cell(verdict.attack(row), f"({int(row['n_attacks'])})")
-
-
-def _marks(row: Row) -> str:
-    return " ".join(filter(None, [WITHIN if row["chance"] == "within" else "", _partial(row)]))
-
-
-def _partial(row: Row) -> str:
-    return PARTIAL if row["status"] == "partial" else ""
+        return Cell(DASH)
+    attacker, colon, means = verdict.describe_attack(row).partition(": ")
+    return Cell(attacker + colon.strip(), f"{means} ({int(row['n_attacks'])})".strip())
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def _runs(given: Sequence[Given]) -> list[str]:
+def _name_runs(runs: Sequence[ShownRun]) -> list[str]:
     """Which runs are shown, where there are several."""
-    if len(given) < 2:
+    if len(runs) < 2:
         return []
-    which = "; ".join(f"{one.name} is {one.run}" for one in given)
+    names = "; ".join(f"{run.name} is {run.run}" for run in runs)
     return [
-        f"Runs: {which}. Ranks are within a run: systems of different runs were not tested against each other here."
+        f"Runs: {names}. Ranks are within a run: systems of different runs were not tested against each other here."
     ]
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def _write_notes(rows: Sequence[Row]) -> Iterator[str]:
     """What the marks and brackets mean, and what is not there, with why."""
-    ranked = any(not pd.isna(row["rank"]) for row in rows)
-    said = [*([RANK] if ranked else []), EER, D_ECE, "In square brackets: 95 % interval over speakers."]
+    if any(not pd.isna(row["rank"]) for row in rows):
+        yield RANK
+    yield from (EER, D_ECE, "In square brackets: 95 % interval over speakers.")
     others = dict.fromkeys(
         f"{row['system']}: {row['lowest_eer_attack']}"
         for row in rows
-        if row["lowest_eer_attack"] not in ("", verdict.attack(row))
+        if row["lowest_eer_attack"] not in ("", verdict.describe_attack(row))
     )
-    said += [f"Lowest EER by another attack: {'; '.join(others)}."] if others else []
-    said.append("↑ higher is more private, ↓ lower is more private.")
+    if others:
+        yield f"Lowest EER by another attack: {'; '.join(others)}."
+    yield "↑ higher is more private, ↓ lower is more private."
     if any(not math.isnan(row["l_w_ceiling"]) for row in rows):
         sets = ", of a mean over sets the worst of them" if any(row["n_sets"] > 1 for row in rows) else ""
-        said.append(f"l_w: in brackets the largest value that so many trials can show{sets}.")
+        yield f"l_w: in brackets the largest value that so many trials can show{sets}."
     if any(not math.isnan(row["alid_ceiling"]) for row in rows if not math.isnan(row["alid"])):
-        said.append("ALID: 0 where nothing is disclosed, in round brackets the most that is possible.")
+        yield "ALID: 0 where nothing is disclosed, in round brackets the most that is possible."
     if any(row["chance"] == "within" for row in rows):
-        said.append(f"{WITHIN} {NOTHING}.")
+        yield f"{WITHIN} {NOTHING}."
     if any(row["status"] == "partial" for row in rows):
-        said.append(f"{PARTIAL} does not stand on everything that was expected: do not compare.")
-    said += _absent(rows)
-    elsewhere = {name: _others(rows, name) for name in TAKEN}
-    for texts in dict.fromkeys(tuple(one) for one in elsewhere.values() if one):
-        names = joined(glossary.metric(name).symbol for name, one in elsewhere.items() if tuple(one) == texts)
-        said.append(f"{names} by another extractor than the attack's: {'; '.join(texts)}.")
-    return said
+        yield f"{PARTIAL} does not stand on everything that was expected: do not compare."
+    yield from _explain_missing(rows)
+    elsewhere = {name: tuple(_name_other_extractors(rows, name)) for name in TAKEN}
+    for texts in dict.fromkeys(filter(None, elsewhere.values())):
+        names = join_words(glossary.metric(name).symbol for name, other in elsewhere.items() if other == texts)
+        yield f"{names} by another extractor than the attack's: {'; '.join(texts)}."
 
 
-def _absent(rows: Sequence[Row]) -> list[str]:
+def _explain_missing(rows: Sequence[Row]) -> Iterator[str]:
     """What has no number or was not tried, and why."""
     named = [(f"{row['run']} {row['system']}".strip(), row) for row in rows]
-    untried = [f"{name}: {row['untried']}" for name, row in named if row["untried"]]
     nothing = [
         f"{name}: {str(row['reason']).rstrip('.') or 'no attack'}" for name, row in named if math.isnan(row["d_ece"])
     ]
+    untried = [f"{name}: {row['untried']}" for name, row in named if row["untried"]]
     without = [
         f"{name}: {str(row['interval_reason']).rstrip('.')}"
         for name, row in named
         if not math.isnan(row["d_ece"]) and row["interval_reason"]
     ]
-    said = []
-    if nothing:
-        said.append(f"{tables.DASH} no number of {'; '.join(nothing)}.")
-    if untried:
-        said.append(f"Not tried: {'; '.join(untried)}.")
-    if without:
-        said.append(f"No interval of {'; '.join(without)}.")
-    return said
+    for begin, texts in ((f"{DASH} no number of", nothing), ("Not tried:", untried), ("No interval of", without)):
+        if texts:
+            yield f"{begin} {'; '.join(texts)}."
 
 
-def _others(rows: Sequence[Row], name: str) -> list[str]:
+def _name_other_extractors(rows: Sequence[Row], name: str) -> list[str]:
     """The systems whose number of a metric is not of the extractor of their attack."""
     return [
         f"{row['system']}: {row[f'{name}_by']}"
@@ -291,139 +213,71 @@ def _others(rows: Sequence[Row], name: str) -> list[str]:
     ]
 
 
-def _signed(here: Sequence[tuple[Given, Row]]) -> list[str]:
+def _list_signatures(sources: Sequence[tuple[ShownRun, Row]]) -> Iterator[str]:
     """The short signatures of all numbers. Those that differ in the metric alone are one, with the fingerprint of them all."""
-    runs = {one.name: one for one, _ in here}
-    rows = pd.concat([_behind(one, [row for of, row in here if of is one]) for one in runs.values()])
+    runs = {run.name: run for run, _ in sources}
+    rows = pd.concat([_select_results(run, [row for other, row in sources if other is run]) for run in runs.values()])
     alike: dict[str, list[tuple[str, str]]] = {}
-    configs = {str(name): one.config for one in runs.values() for name in one.rows["run_id"].unique()}
-    for signature, form in signatures.of_rows(rows, configs).items():
-        metric, _, rest = form.partition("|")
-        alike.setdefault(rest, []).append((metric, signature))
-    said = [
-        f"{', '.join(dict.fromkeys(metric for metric, _ in several))}|{rest} "
-        f"(sha256 {signatures.fingerprint(chr(10).join(sorted(signature for _, signature in several)))})"
-        for rest, several in alike.items()
-    ]
-    notes = [f"{SIGNED}: {'; '.join(said)}."] if said else []
-    shown = {name for name in ("d_ece", "eer", "l_w", *TAKEN) if any(not math.isnan(row[name]) for _, row in here)}
-    without = [glossary.metric(name).symbol for name in glossary.metrics() if name in shown - set(rows["metric"])]
-    if notes and without:
-        notes.append(f"{joined(without)}: from rows of each set, with the signatures that they have there.")
-    return notes
+    configs = {str(name): run.config for run in runs.values() for name in run.rows["run_id"].unique()}
+    for signature, form in signatures.shorten_rows(rows, configs).items():
+        metric, _, parts = form.partition("|")
+        alike.setdefault(parts, []).append((metric, signature))
+    if not alike:
+        return
+    texts = []
+    for parts, members in alike.items():
+        digits = signatures.fingerprint("\n".join(sorted(signature for _, signature in members)))
+        texts.append(f"{', '.join(dict.fromkeys(metric for metric, _ in members))}|{parts} (sha256 {digits})")
+    yield f"{SIGNED}: {'; '.join(texts)}."
+    shown = {name for name in ("d_ece", "eer", "l_w", *TAKEN) if any(not math.isnan(row[name]) for _, row in sources)}
+    unsigned = [glossary.metric(name).symbol for name in glossary.metrics() if name in shown - set(rows["metric"])]
+    if unsigned:
+        yield f"{join_words(unsigned)}: from rows of each set, with the signatures that they have there."
 
 
-def _behind(one: Given, rows: Sequence[Row]) -> pd.DataFrame:
+def _select_results(run: ShownRun, rows: Sequence[Row]) -> pd.DataFrame:
     """The rows of results that hold the numbers of rows of a leaderboard."""
-    kept = pd.Series(False, index=one.rows.index)
+    table = run.rows
+    selected = pd.Series(False, index=table.index)
+    eer = (table["metric"] == "eer") & (table["variant"] == "rocch")
     for row in rows:
-        here = one.rows["system"] == row["system"]
-        attacked = here & (one.rows["subset"] == row["subset"])
+        of_system = table["system"] == row["system"]
+        of_subset = of_system & (table["subset"] == row["subset"])
+        attacked = of_subset.copy()
         for name in ATTACK:
-            attacked &= one.rows[name] == row[name]
-        of_attack = one.rows["metric"].isin(["d_ece", "l_w", "tag"]) | (
-            (one.rows["metric"] == "eer") & (one.rows["variant"] == "rocch")
-        )
-        lowest = (
-            (one.rows["metric"] == "eer") & (one.rows["variant"] == "rocch") & (one.rows["value"] == row["lowest_eer"])
-        )
-        kept |= (attacked & of_attack) | (here & (one.rows["subset"] == row["subset"]) & lowest)
+            attacked &= table[name] == row[name]
+        selected |= attacked & (table["metric"].isin(["d_ece", "l_w", "tag"]) | eer)
+        selected |= of_subset & eer & (table["value"] == row["lowest_eer"])
         for name in TAKEN:
             if not math.isnan(row[name]):
-                kept |= here & (one.rows["metric"] == name) & (one.rows["value"] == row[name])
-    return one.rows[kept]
+                selected |= of_system & (table["metric"] == name) & (table["value"] == row[name])
+    return table[selected]
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def to_markdown(shown: Iterable[Board]) -> str:
+def to_markdown(boards: Iterable[Board]) -> str:
     """The tables as Markdown; '' where there are none."""
-    return "".join(_markdown(one) for one in shown)
+    return "".join(map(_write_markdown, boards))
 
 
-def _markdown(board: Board) -> str:
-    lines = [f"**{tables.markdown(f'{TITLE}: {board.subset}')}**", ""]
-    for said in board.said:
-        lines += [tables.markdown(said), ""]
-    lines += _grid(board.first)
-    if _says_more(board.further):
-        lines += ["", "Other numbers of the systems:", "", *_grid(board.further)]
-    return "\n".join([*lines, "", " ".join(map(tables.markdown, board.notes)), "", ""])
-
-
-def _says_more(grid: Grid) -> bool:
-    return len(grid.body) > 0 and any(grid.numbers)
-
-
-def _grid(grid: Grid) -> list[str]:
-    rule = ["---:" if number else "---" for number in grid.numbers]
-    texts = (map(tables.markdown, grid.heads), rule, *(map(_pipe, line) for line in grid.body))
-    return [f"| {' | '.join(one)} |" for one in texts]
-
-
-def _pipe(cell: Cell) -> str:
-    return tables.markdown(str(cell))
-
-
-def to_latex(shown: Iterable[Board]) -> str:
-    """The tables as LaTeX (needs ``booktabs``), a ``table*`` each; intervals stand below their numbers."""
-    return "\n".join(_latex(one) for one in shown)
-
-
-def _latex(board: Board) -> str:
-    # A signature has no blanks at which a line could end.
-    notes = " ".join(map(tables.latex, board.notes)).replace(r"\textbar{}", r"\textbar\allowbreak{}")
-    return "\n".join(
-        [
-            r"\begin{table*}",
-            r"\centering",
-            rf"\caption{{{' '.join(map(tables.latex, board.said))}}}",
-            r"\footnotesize",
-            r"\setlength{\tabcolsep}{3pt}",
-            *_tabular(board.first),
-            *([r"\par\smallskip", *_tabular(board.further)] if _says_more(board.further) else []),
-            r"\par\smallskip",
-            rf"\begin{{minipage}}{{\linewidth}}\scriptsize\sloppy {notes}\end{{minipage}}",
-            r"\end{table*}",
-            "",
-        ]
-    )
-
-
-def _tabular(grid: Grid) -> list[str]:
-    columns = "".join("r" if number else "l" for number in grid.numbers)
-    lines = [
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        " & ".join(_stacked(head, number) for head, number in zip(grid.heads, grid.numbers)) + r" \\",
-        r"\midrule",
+def _write_markdown(board: Board) -> str:
+    title = f"**{table.escape_markdown(f'{TITLE}: {board.subset}')}**"
+    further = table.to_markdown(board.further)
+    parts = [
+        title,
+        *map(table.escape_markdown, board.sentences),
+        table.to_markdown(board.first).rstrip(),
+        *(["Other numbers of the systems:", further.rstrip()] if further else []),
+        " ".join(map(table.escape_markdown, board.notes)),
     ]
-    for cells in grid.body:
-        line = " & ".join(_in_latex(cell, number) for cell, number in zip(cells, grid.numbers)) + r" \\"
-        # A star or a bracket at its start would be read as belonging to the line end before it.
-        lines.append("{}" * line.startswith(("*", "[")) + line)
-    return [*lines, r"\bottomrule", r"\end{tabular}"]
+    return "\n\n".join([*parts, ""])
 
 
-def _stacked(head: str, number: bool) -> str:
-    """A head with what stands in brackets below it."""
-    symbol, _, rest = head.partition(" (")
-    text = tables.latex_head(symbol)
-    return _shortstack([text, tables.latex(f"({rest}")], number) if rest else text
-
-
-def _in_latex(cell: Cell, number: bool) -> str:
-    text = tables.latex(" ".join(filter(None, [cell.text, cell.marks])))
-    if number:
-        return _shortstack([text, rf"\scriptsize {tables.latex(cell.more)}"], number) if cell.more else text
-    who, colon, how = text.partition(": ")
-    if not colon:
-        return text
-    return _shortstack([f"{who}:", rf"\scriptsize {how} {tables.latex(cell.more)}".rstrip()], number)
-
-
-def _shortstack(lines: Sequence[str], number: bool) -> str:
-    # The braces keep a bracket at the start of a line from being read as the argument of the line end before it.
-    stacked = r" \\ ".join(f"{{{line}}}" for line in lines)
-    return rf"\shortstack[{'r' if number else 'l'}]{{{stacked}}}"
+def to_latex(boards: Iterable[Board]) -> str:
+    """The tables as LaTeX (needs ``booktabs``), a ``table*`` each; intervals stand below their numbers."""
+    return "\n".join(
+        table.to_latex(board.first, board.further, caption=" ".join(board.sentences), notes=board.notes, wide=True)
+        for board in boards
+    )

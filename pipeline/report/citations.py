@@ -114,26 +114,30 @@ def to_bibtex(rows: pd.DataFrame) -> str:
     """The entries for rows of results, of one run or of several: the versions of this program that made them, then the papers."""
     versions = sorted(set(rows["code_version"].astype(str)) - {""}) or [__version__]
     entries = [_tool(version) for version in versions]
-    entries += [_entry(one.kind, one.key, one.fields) for one in papers(rows)]
+    entries += [_entry(paper.kind, paper.key, paper.fields) for paper in papers(rows)]
     return "\n".join(entries)
 
 
 def papers(rows: pd.DataFrame) -> list[Paper]:
     """The papers that define the metrics of some rows, once each, in the order of the tables."""
     used = set(rows["metric"].astype(str))
-    said: list[str] = []
+    texts: list[str] = []
     for family in glossary.families():
-        here = [one for name, one in family.metrics.items() if name in used]
+        here = [metric for name, metric in family.metrics.items() if name in used]
         if here:
-            said += [*family.references, *(one.source for one in here if _known(one.source))]
-    return list({one.key: one for text in said for one in (_known(text) or [_unknown(text)])}.values())
+            texts += [*family.references, *(metric.source for metric in here if _find_papers(metric.source))]
+    return list(
+        {
+            metric.key: metric for text in texts for metric in (_find_papers(text) or [_make_unknown_paper(text)])
+        }.values()
+    )
 
 
-def _known(text: str) -> list[Paper]:
-    return [one for one in PAPERS if any(mark in text for mark in one.marks)]
+def _find_papers(text: str) -> list[Paper]:
+    return [paper for paper in PAPERS if any(mark in text for mark in paper.marks)]
 
 
-def _unknown(text: str) -> Paper:
+def _make_unknown_paper(text: str) -> Paper:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", plain)
     years = re.findall(r"\b(?:19|20)\d\d\b", text)

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from pipeline.report import counterparts, run_labels, runs, tables
-from pipeline.report import settings_that_differ as differ
+from pipeline.report import runs
+from pipeline.report.formats import DASH, format_number, join_words
 from pipeline.report.leaderboard import WIDTH
+from pipeline.report.run_differences import AboutRun, Setting, find_differences, format_value, select_configs
+from pipeline.report.summaries import LABELS
+from pipeline.report.table import Column, Table, format_lines, shorten_middle
 from pipeline.report.verdict import DIFFERENT
-from pipeline.report.words import joined
 from pipeline.tables import results
 
 SHOWN = 20
@@ -39,15 +44,23 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Between:
-    """One system under two runs, on one subset or mean; differences are B minus A.
+class Difference:
+    """A number of A and of B, in bits or as a fraction, and B minus A with its interval."""
+
+    values: Pair
+    step: float
+    interval: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class SystemDifference:
+    """One system under two runs, on one subset or mean.
 
     Attributes:
         under: ``strongest`` (each run's own) or ``same`` (one attack in both).
         attacks: in words, and of how many ``tried``.
-        d_ece, eer: values of A and B, in bits and as fractions.
-        difference: of D_ECE, with its ``interval``; ``eer_interval`` is that of the difference of EERs.
-        p_value: two-sided, runs swapped speaker by speaker; ``p_holm`` is corrected over ``n_compared`` rows.
+        d_ece, eer: the highest and the lowest of all attacks; None where there is no number.
+        p_value: of D_ECE, two-sided, runs swapped speaker by speaker; ``p_holm`` is corrected over the rows of a subset and kind of attack.
         reason: why there is no number, or no test.
         partial: whether a run has marked its numbers as partial.
     """
@@ -57,21 +70,16 @@ class Between:
     under: str
     attacks: tuple[str, str] = ("", "")
     tried: tuple[int, int] = (0, 0)
-    d_ece: Pair | None = None
-    difference: float = 0.0
-    interval: tuple[float | None, float | None] = (None, None)
-    eer: Pair | None = None
-    eer_interval: tuple[float | None, float | None] = (None, None)
+    d_ece: Difference | None = None
+    eer: Difference | None = None
     p_value: float | None = None
     p_holm: float | None = None
-    n_compared: int = 0
-    n_speakers: int = 0
     reason: str = ""
     partial: bool = False
 
 
 @dataclass(frozen=True)
-class Compared:
+class RunDifferences:
     """What was found of the systems of two runs.
 
     Attributes:
@@ -82,7 +90,7 @@ class Compared:
         unread: why nothing could be compared.
     """
 
-    rows: tuple[Between, ...] = ()
+    rows: tuple[SystemDifference, ...] = ()
     equal: tuple[tuple[str, str], ...] = ()
     systems: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     subsets: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
@@ -90,29 +98,31 @@ class Compared:
     unread: str = ""
 
 
-def one_run(first: Path, second: Path) -> str:
+def describe_same_run(first: Path, second: Path) -> str:
     """That two folders hold the same run; '' if they do not."""
     ids = [set(results.read(folder)["run_id"]) - {""} for folder in (first, second)]
     if first.resolve() != second.resolve() and (len(ids[0]) != 1 or ids[0] != ids[1]):
         return ""
     name = next(iter(ids[0]), first.name)
-    return "\n".join(wrapped(f"A and B are the same run, {name}: no settings differ, and there is nothing to compare."))
+    return "\n".join(
+        wrap_lines(f"A and B are the same run, {name}: no settings differ, and there is nothing to compare.")
+    )
 
 
-def to_text(first: Path, second: Path, found: Compared) -> str:
+def to_text(first: Path, second: Path, differences: RunDifferences) -> str:
     """The whole comparison."""
     sides = runs.labelled([first, second])
-    rows = counterparts.of(sides[0][1], sides[1][1])
+    rows = pair_rows(sides[0][1], sides[1][1])
     parts = [
-        _heads([run for run, _ in sides]),
-        _settings(sides),
-        _differences(found, [run for run, _ in sides]),
-        _rows(rows),
+        _write_heads([run for run, _ in sides]),
+        _compare_settings(sides),
+        _list_differences(differences, [run for run, _ in sides]),
+        _list_rows(rows),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def wrapped(text: str, indent: str = "  ") -> list[str]:
+def wrap_lines(text: str, indent: str = "  ") -> list[str]:
     """A sentence on as many lines as it takes."""
     return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -120,90 +130,101 @@ def wrapped(text: str, indent: str = "  ") -> list[str]:
 # -------------------------------------------------------------------------------------------------------------- settings
 
 
-def _heads(sides: Sequence[runs.Run]) -> list[str]:
-    found: list[str] = []
+def _write_heads(sides: Sequence[runs.Run]) -> list[str]:
+    lines: list[str] = []
     for name, run in zip(NAMES, sides):
         label = f"  ({run.label})" if run.label not in NAMES else ""
-        found += wrapped(f"{name}  {run.run_id}{label}", "   ")
-        found += [line for said in run.problems for line in wrapped(f"   it is not whole: {said}", "   ")]
-    return found
+        lines += wrap_lines(f"{name}  {run.run_id}{label}", "   ")
+        lines += [line for problem in run.problems for line in wrap_lines(f"   it is not whole: {problem}", "   ")]
+    return lines
 
 
-def _settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
+def _compare_settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
     """Which settings differ, and what else numbers depend on."""
-    several = [run for run, _ in sides]
+    two_runs = [run for run, _ in sides]
     lines = []
-    without = [name for name, run in zip(NAMES, several) if not run.config]
+    without = [name for name, run in zip(NAMES, two_runs) if not run.config]
     if without:
-        lines += wrapped(
-            f"{joined(without)} wrote no configuration: only the components that its rows name can be compared."
+        lines += wrap_lines(
+            f"{join_words(without)} wrote no configuration: only the components that its rows name can be compared."
         )
-    found = differ.of_configs(run_labels.configs_of([run.about for run in several]))
-    body = [[one.group, *(", ".join(own) or tables.DASH for own in one.own)] for one in found.labels]
-    body += [[one.path, *_values(one)] for one in found.numeric]
+    differences = find_differences(select_configs([run.about for run in two_runs]))
+    body = [
+        [difference.group, *(", ".join(own) or DASH for own in difference.own)] for difference in differences.labels
+    ]
+    body += [[difference.path, *_format_values(difference)] for difference in differences.numeric]
     if body:
         short = [
-            [differ.cut(cells[0], WIDTH - 2 * CELL - 4), *(differ.cut(one, CELL) for one in cells[1:])]
+            [
+                shorten_middle(cells[0], WIDTH - 2 * CELL - 4),
+                *(shorten_middle(difference, CELL) for difference in cells[1:]),
+            ]
             for cells in body
         ]
-        lines += ["Which settings differ", "", *tables.aligned(["setting", *NAMES], short, (0, 1, 2))]
+        lines += ["Which settings differ", "", *format_lines(Table([*map(Column, ("setting", *NAMES))], short))]
         for cells in (cells for cells, cut in zip(body, short) if cells != cut):
-            lines += wrapped(f"{cells[0]} in full: A {cells[1]}; B {cells[2]}")
+            lines += wrap_lines(f"{cells[0]} in full: A {cells[1]}; B {cells[2]}")
         lines.append("")
     elif without:
         lines.append("These do not differ.")
     else:
-        lines += wrapped(f"No settings differ that numbers depend on{_unwritten(*(rows for _, rows in sides))}.")
-    lines += _runtime(found.runtime)
-    lines += _versions(several, sides)
-    lines += _typed(several)
+        lines += wrap_lines(
+            f"No settings differ that numbers depend on{_note_other_defaults(*(rows for _, rows in sides))}."
+        )
+    lines += _list_runtime(differences.runtime)
+    lines += _compare_versions(two_runs, sides)
+    lines += _list_typed(two_runs)
     return lines
 
 
-def _unwritten(first: pd.DataFrame, second: pd.DataFrame) -> str:
+def _note_other_defaults(first: pd.DataFrame, second: pd.DataFrame) -> str:
     """That the digests of settings differ although what was written does not."""
     same = set(first["config_digest"]) == set(second["config_digest"])
     return "" if same else ", as they were written; their digests do: a default is another one, in another version"
 
 
-def _values(one: differ.Setting) -> list[str]:
+def _format_values(setting: Setting) -> list[str]:
     return [
-        f"{differ.value(value)}{' (default)' if default else ''}" for value, default in zip(one.values, one.defaults)
+        f"{format_value(value)}{' (default)' if default else ''}"
+        for value, default in zip(setting.values, setting.defaults)
     ]
 
 
-def _runtime(several: Sequence[differ.Setting]) -> list[str]:
+def _list_runtime(settings: Sequence[Setting]) -> list[str]:
     """What no number depends on, shortly."""
-    said = [f"{one.path} {' / '.join(differ.value(value, 30) for value in one.values)}" for one in several]
-    return wrapped(f"Numbers do not depend on: {'; '.join(said)}.") if said else []
+    texts = [
+        f"{setting.path} {' / '.join(shorten_middle(format_value(value), 30) for value in setting.values)}"
+        for setting in settings
+    ]
+    return wrap_lines(f"Numbers do not depend on: {'; '.join(texts)}.") if texts else []
 
 
-def _versions(several: Sequence[runs.Run], sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
+def _compare_versions(two_runs: Sequence[runs.Run], sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
     """Code, libraries, devices, weights and inputs that differ, as records and rows have them."""
-    about = [run.about for run in several]
-    said = []
+    about = [run.about for run in two_runs]
+    texts = []
     for what, values in (
-        ("code", [" + ".join(one.versions) for one in about]),
-        ("device", [" + ".join(one.devices) for one in about]),
-        *((name, [one.libraries.get(name, "absent") for one in about]) for name in _libraries(about)),
+        ("code", [" + ".join(side.versions) for side in about]),
+        ("device", [" + ".join(side.devices) for side in about]),
+        *((name, [side.libraries.get(name, "absent") for side in about]) for name in _name_libraries(about)),
     ):
         if len(set(values)) > 1:
-            said.append(f"{what} {' / '.join(value or 'unknown' for value in values)}")
-    known = all(one.libraries for one in about)
-    unknown = "" if known else " Of libraries nothing is known: a run has no environment.json."
-    lines = wrapped(
-        f"Versions that differ: {'; '.join(said)}.{unknown}" if said else f"Versions are the same.{unknown}"
+            texts.append(f"{what} {' / '.join(value or 'unknown' for value in values)}")
+    complete = all(side.libraries for side in about)
+    remark = "" if complete else " Of libraries nothing is known: a run has no environment.json."
+    lines = wrap_lines(
+        f"Versions that differ: {'; '.join(texts)}.{remark}" if texts else f"Versions are the same.{remark}"
     )
-    return [*lines, *_digests(*(rows for _, rows in sides))]
+    return [*lines, *_compare_digests(*(rows for _, rows in sides))]
 
 
-def _libraries(about: Sequence[run_labels.About]) -> list[str]:
+def _name_libraries(about: Sequence[AboutRun]) -> list[str]:
     return (
-        list(dict.fromkeys(name for one in about for name in one.libraries)) if all(o.libraries for o in about) else []
+        list(dict.fromkeys(name for run in about for name in run.libraries)) if all(o.libraries for o in about) else []
     )
 
 
-def _digests(first: pd.DataFrame, second: pd.DataFrame) -> Iterator[str]:
+def _compare_digests(first: pd.DataFrame, second: pd.DataFrame) -> Iterator[str]:
     """What rows about the same stand on: inputs and weights."""
     columns = [*results.IDENTITY, "input_digest", "model_digest"]
     both = first[columns].merge(second[columns], on=results.IDENTITY, suffixes=("_a", "_b"))
@@ -211,180 +232,274 @@ def _digests(first: pd.DataFrame, second: pd.DataFrame) -> Iterator[str]:
         other = both[both[f"{digest}_a"] != both[f"{digest}_b"]]
         if len(other):
             column = "system" if what == "inputs" else "extractor"
-            of = joined(sorted({str(name) for name in other[column] if name}))
-            yield from wrapped(
+            of = join_words(sorted({str(name) for name in other[column] if name}))
+            yield from wrap_lines(
                 f"Other {what}: {len(other)} of {len(both)} rows about the same{f' ({of})' if of else ''} stand on other "
                 + ("recordings, trials or vectors." if what == "inputs" else "weights.")
             )
 
 
-def _typed(several: Sequence[runs.Run]) -> list[str]:
+def _list_typed(two_runs: Sequence[runs.Run]) -> list[str]:
     """Overrides as they were typed, those that the other run has not."""
     lines = []
-    for name, own, other in zip(NAMES, several, several[::-1]):
-        alone = [one for one in own.overrides if one not in other.overrides]
-        if alone:
-            lines += wrapped(f"Typed for {name} alone: {' '.join(differ.cut(one, WIDTH - 8) for one in alone)}")
+    for name, own, other in zip(NAMES, two_runs, two_runs[::-1]):
+        own_overrides = [override for override in own.overrides if override not in other.overrides]
+        if own_overrides:
+            lines += wrap_lines(
+                f"Typed for {name} alone: {' '.join(shorten_middle(override, WIDTH - 8) for override in own_overrides)}"
+            )
     return lines
 
 
 # ----------------------------------------------------------------------------------------------------------- differences
 
 
-def _differences(found: Compared, sides: Sequence[runs.Run]) -> list[str]:
+def _list_differences(differences: RunDifferences, sides: Sequence[runs.Run]) -> list[str]:
     """The tables of differences, what has no number, what is equal, and what has no counterpart."""
     lines = ["Differences, B minus A"]
-    shown = [row for row in found.rows if row.d_ece is not None]
+    shown = [row for row in differences.rows if row.d_ece is not None]
     if shown:
-        lines += wrapped(NOTE + (PARTIAL if any(row.partial for row in shown) else ""), "")
-    groups: dict[tuple[str, str], list[Between]] = {}
+        lines += wrap_lines(NOTE + (PARTIAL if any(row.partial for row in shown) else ""), "")
+    groups: dict[tuple[str, str], list[SystemDifference]] = {}
     for row in shown:
         groups.setdefault((row.subset, row.under), []).append(row)
-    for (subset, under), several in groups.items():
-        lines += ["", *_table(subset, under, several)]
-    rest = [*_without_numbers(found), *_alone(found)]
-    if found.unread:
-        rest.append(f"No systems can be compared. {found.unread}.")
-    elif not found.rows and not found.equal:
-        rest.append(_nothing_in_common(found))
-    lines += ["", *(line for said in rest for line in wrapped(said))] if rest else []
-    return [*lines, *(line for name, run in zip(NAMES, sides) if name in found.gone for line in _again(name, run))]
+    for (subset, under), members in groups.items():
+        lines += ["", *_tabulate(subset, under, members)]
+    remarks = [*_explain_missing(differences), *_list_unmatched(differences)]
+    if differences.unread:
+        remarks.append(f"No systems can be compared. {differences.unread}.")
+    elif not differences.rows and not differences.equal:
+        remarks.append(_explain_nothing(differences))
+    lines += ["", *(line for text in remarks for line in wrap_lines(text))] if remarks else []
+    return [
+        *lines,
+        *(line for name, run in zip(NAMES, sides) if name in differences.gone for line in _describe_rerun(name, run)),
+    ]
 
 
-def _without_numbers(found: Compared) -> Iterator[str]:
+def _explain_missing(differences: RunDifferences) -> Iterator[str]:
     """Systems and subsets without numbers, by why."""
     by_reason: dict[str, dict[str, list[str]]] = {}
-    for system, subset in found.equal:
+    for system, subset in differences.equal:
         by_reason.setdefault(SAME_SCORES, {}).setdefault(system, []).append(subset)
-    for row in found.rows:
+    for row in differences.rows:
         if row.d_ece is None:
             name = row.system if row.under == STRONGEST else f"{row.system} ({row.attacks[0]})"
             by_reason.setdefault(row.reason, {}).setdefault(name, []).append(row.subset)
-    for reason, several in by_reason.items():
+    for reason, by_name in by_reason.items():
         of: dict[tuple[str, ...], list[str]] = {}
-        for name, subsets in several.items():
+        for name, subsets in by_name.items():
             of.setdefault(tuple(subsets), []).append(name)
-        where = "; ".join(f"{joined(names)} on {joined(subsets)}" for subsets, names in of.items())
+        where = "; ".join(f"{join_words(names)} on {join_words(subsets)}" for subsets, names in of.items())
         yield f"{reason}: {where}." if reason == SAME_SCORES else f"Not compared: {where}. {reason}."
 
 
-def _alone(found: Compared) -> Iterator[str]:
-    for what, alone in (("Systems", found.systems), ("Trial sets", found.subsets)):
-        said = [f"{', '.join(names)} (in {name} alone)" for name, names in zip(NAMES, alone) if names]
-        if said:
-            yield f"{what} without a counterpart: {'; '.join(said)}."
+def _list_unmatched(differences: RunDifferences) -> Iterator[str]:
+    for what, alone in (("Systems", differences.systems), ("Trial sets", differences.subsets)):
+        texts = [f"{', '.join(names)} (in {name} alone)" for name, names in zip(NAMES, alone) if names]
+        if texts:
+            yield f"{what} without a counterpart: {'; '.join(texts)}."
 
 
-def _again(name: str, run: runs.Run) -> list[str]:
+def _describe_rerun(name: str, run: runs.Run) -> list[str]:
     """How the scores of a run are had again, as a command to paste."""
     if not run.overrides:
-        return wrapped(
+        return wrap_lines(
             f"To have the scores of {name}, run the same evaluation again and compare the folder that it names."
         )
-    said = f"To have the scores of {name}, run again, and compare the folder that it names; what is stored is reused:"
-    words = ["voice-privacy", *(shlex.quote(one) for one in run.overrides)]
+    sentence = (
+        f"To have the scores of {name}, run again, and compare the folder that it names; what is stored is reused:"
+    )
+    words = ["voice-privacy", *(shlex.quote(override) for override in run.overrides)]
     command = textwrap.wrap(" ".join(words), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
-    return [*wrapped(said), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
+    return [*wrap_lines(sentence), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
 
 
-def _nothing_in_common(found: Compared) -> str:
-    if any(found.subsets):
+def _explain_nothing(differences: RunDifferences) -> str:
+    if any(differences.subsets):
         return "No system has trials of the same set in both runs."
     return "No system is in both runs with scores of trials: add a metric that reads them to metric=[…]."
 
 
-def _table(subset: str, under: str, rows: Sequence[Between]) -> list[str]:
-    how = "each run under its strongest attack" if under == STRONGEST else "under the same attack in both"
-    aligned = tables.aligned(
-        ["system", "D_ECE A", "B", "B - A", "p", "EER A", "B", "B - A"], [*map(_cells, rows)], (0,)
-    )
-    lines = [*wrapped(f"{subset}, {how}"), *aligned[:2]]
-    for row, line in zip(rows, aligned[2:]):
-        lines += [line, *(f"      {differ.cut(text, WIDTH - 6)}" for text in _attacks(row))]
+def _tabulate(subset: str, under: str, rows: Sequence[SystemDifference]) -> list[str]:
+    attacks = "each run under its strongest attack" if under == STRONGEST else "under the same attack in both"
+    heads = ("D_ECE A", "B", "B - A", "p", "EER A", "B", "B - A")
+    columns = [Column("system"), *(Column(head, "number") for head in heads)]
+    head, rule, *body = format_lines(Table(columns, [*map(_make_cells, rows)]))
+    lines = [*wrap_lines(f"{subset}, {attacks}"), head, rule]
+    for row, line in zip(rows, body):
+        lines += [line, *(f"      {shorten_middle(text, WIDTH - 6)}" for text in _list_attacks(row))]
     untested: dict[str, list[str]] = {}
     for row in rows:
         if row.reason:
             untested.setdefault(row.reason, []).append(row.system)
-    said = [f"Not tested: {joined(dict.fromkeys(names))}, for {reason}." for reason, names in untested.items()]
-    return [*lines, *(line for one in (_verdict(rows), *said) if one for line in wrapped(one))]
+    texts = [f"Not tested: {join_words(dict.fromkeys(names))}, for {reason}." for reason, names in untested.items()]
+    return [*lines, *(line for text in (_write_verdict(rows), *texts) if text for line in wrap_lines(text))]
 
 
-def _cells(row: Between) -> list[str]:
+def _make_cells(row: SystemDifference) -> list[str]:
     assert row.d_ece is not None and row.eer is not None
     p = "" if row.p_holm is None else "< 0.001" if row.p_holm < 0.001 else f"{row.p_holm:.2g}"
     return [
-        differ.cut(row.system, NAME) + ("†" if row.partial else ""),
-        *(f"{value:.3f}" for value in row.d_ece),
-        _step(row.difference, row.interval, 1, 3),
-        p or tables.DASH,
-        *(f"{100 * value:.1f}" for value in row.eer),
-        _step(row.eer[1] - row.eer[0], row.eer_interval, 100, 1),
+        shorten_middle(row.system, NAME) + ("†" if row.partial else ""),
+        *(f"{value:.3f}" for value in row.d_ece.values),
+        _format_step(row.d_ece, 1, 3),
+        p or DASH,
+        *(f"{100 * value:.1f}" for value in row.eer.values),
+        _format_step(row.eer, 100, 1),
     ]
 
 
-def _step(step: float, interval: tuple[float | None, float | None], scale: float, digits: int) -> str:
-    low, high = interval
-    text = f"{scale * step:+.{digits}f}"
+def _format_step(difference: Difference, scale: float, digits: int) -> str:
+    low, high = difference.interval
+    text = f"{scale * difference.step:+.{digits}f}"
     return text if low is None or high is None else f"{text} [{scale * low:+.{digits}f}, {scale * high:+.{digits}f}]"
 
 
-def _attacks(row: Between) -> list[str]:
+def _list_attacks(row: SystemDifference) -> list[str]:
     """The attacks that a row stands on; one line where it is the same."""
 
     def said(place: int) -> str:
         tried = row.tried[place]
         return row.attacks[place] + (f" (of {tried} attacks)" if tried > 1 else "")
 
-    whole = [row.system] if len(row.system) > NAME else []
-    return [*whole, *([said(0)] if said(0) == said(1) else [f"{name}: {said(k)}" for k, name in enumerate(NAMES)])]
+    full_name = [row.system] if len(row.system) > NAME else []
+    return [*full_name, *([said(0)] if said(0) == said(1) else [f"{name}: {said(k)}" for k, name in enumerate(NAMES)])]
 
 
-def _verdict(rows: Sequence[Between]) -> str:
+def _write_verdict(rows: Sequence[SystemDifference]) -> str:
     """What is shown to be different, in a sentence."""
     tested = [row for row in rows if row.p_holm is not None]
     if not tested:
         return ""
 
-    def named(row: Between) -> str:
+    def named(row: SystemDifference) -> str:
         return row.system if row.under == STRONGEST else f"{row.system} ({row.attacks[0]})"
 
     unlike = [row for row in tested if (row.p_holm or 0.0) <= DIFFERENT]
     n = len(tested)
     how = f"p at most {DIFFERENT:g}" + (f" after Holm's correction for {n} comparisons" if n > 1 else "")
-    said = []
-    for word, several in (
-        ("more in B", [named(row) for row in unlike if row.difference > 0]),
-        ("less in B", [named(row) for row in unlike if row.difference < 0]),
+    clauses = []
+    for word, systems in (
+        ("more in B", [named(row) for row in unlike if row.d_ece is not None and row.d_ece.step > 0]),
+        ("less in B", [named(row) for row in unlike if row.d_ece is not None and row.d_ece.step < 0]),
     ):
-        if several:
-            said.append(f"{joined(several)} disclose{'s' if len(several) == 1 else ''} {word} than in A")
+        if systems:
+            clauses.append(f"{join_words(systems)} disclose{'s' if len(systems) == 1 else ''} {word} than in A")
     alike = [named(row) for row in tested if row not in unlike]
-    if not said:
-        return f"Not shown to be different: {joined(alike)}."
-    rest = f"; not shown to be different: {joined(alike)}" if alike else ""
-    return f"{'; '.join(said)} ({how}){rest}."
+    if not clauses:
+        return f"Not shown to be different: {join_words(alike)}."
+    rest = f"; not shown to be different: {join_words(alike)}" if alike else ""
+    return f"{'; '.join(clauses)} ({how}){rest}."
 
 
 # ------------------------------------------------------------------------------------------------------------------ rows
 
 
-def _rows(rows: counterparts.Rows) -> list[str]:
+def _list_rows(rows: PairedRows) -> list[str]:
     """Rows that changed although their signatures are equal, the others counted."""
     lines: list[str] = []
     changed = results.records(rows.changed)
     if changed:
         lines += ["Rows with equal signatures that differ, A / B"]
-        lines += [line for row in changed[:SHOWN] for line in wrapped(counterparts.line(row))]
+        lines += [line for row in changed[:SHOWN] for line in wrap_lines(_format_changed_row(row))]
         if len(changed) > SHOWN:
             lines.append(f"and {len(changed) - SHOWN} more")
     for name, left in zip(NAMES, rows.left):
         lines += [
             line
             for why, count in left.items()
-            for line in wrapped(f"{count} row{'s' if count > 1 else ''} of {name} without a counterpart: {why}")
+            for line in wrap_lines(f"{count} row{'s' if count > 1 else ''} of {name} without a counterpart: {why}")
         ]
     both, without = len(rows.both), sum(sum(left.values()) for left in rows.left)
     lines.append(f"{both} rows with equal signatures, {without} rows without a counterpart")
     if both:
         lines[-1:] = [f"{both - len(changed)} of {both} rows with equal signatures are equal", lines[-1]]
     return lines
+
+
+KEY = [*results.IDENTITY, "signature"]
+TOLD_BY = ("dataset", "subset", "system", "attacker", "extractor", "trained_on", "backend", "metric")
+"""What a row is likely to be about that the other run has none of; of several, the first is said."""
+ANOTHER = "what it is about is in the other run, in another combination"
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """Rows of two runs.
+
+    Attributes:
+        both: rows with a counterpart: the columns of :data:`KEY`, unit, value_first, value_second, label_first, label_second.
+        changed: those of them that differ in value or label.
+        left: for either run, how many rows have no counterpart, by why.
+    """
+
+    both: pd.DataFrame
+    changed: pd.DataFrame
+    left: tuple[dict[str, int], dict[str, int]]
+
+
+def pair_rows(first: pd.DataFrame, second: pd.DataFrame) -> PairedRows:
+    """Rows of results of two runs beside one another."""
+    values = ["value", "label"]
+    both = first[[*KEY, "unit", *values]].merge(second[[*KEY, *values]], on=KEY, suffixes=("_first", "_second"))
+    values_a, values_b = (both[f"value_{end}"].to_numpy(np.float64) for end in ("first", "second"))
+    same = (values_a == values_b) | (np.isnan(values_a) & np.isnan(values_b))
+    changed = both[~same | (both["label_first"] != both["label_second"]).to_numpy(bool)]
+    left = (
+        _count_reasons(_explain_unpaired(first, second, both)),
+        _count_reasons(_explain_unpaired(second, first, both)),
+    )
+    return PairedRows(both, changed, left)
+
+
+def _count_reasons(reasons: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """How many there are, by what they have in common; the most first."""
+    named: dict[str, Counter[str]] = {}
+    for what, name in reasons:
+        named.setdefault(what, Counter())[name] += 1
+    order = sorted(named, key=lambda what: -named[what].total())
+    return {f"{what} {', '.join(named[what])}".strip(): named[what].total() for what in order}
+
+
+def _explain_unpaired(own: pd.DataFrame, others: pd.DataFrame, both: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Why each row of a run that has no counterpart has none: what it is, and its name."""
+    paired = set(zip(*(both[name] for name in KEY)))
+    values_there = {name: set(others[name]) for name in TOLD_BY}
+    signatures = {tuple(row[name] for name in results.IDENTITY): row["signature"] for row in results.records(others)}
+    for row in results.records(own):
+        if tuple(row[name] for name in KEY) in paired:
+            continue
+        signature = signatures.get(tuple(row[name] for name in results.IDENTITY))
+        if signature is not None:
+            yield f"the signature differs in {_name_differing_parts(row['signature'], signature)}", ""
+            continue
+        alone = [name for name in TOLD_BY if row[name] not in values_there[name]]
+        yield (LABELS.get(alone[0], alone[0]), row[alone[0]] or "none") if alone else (ANOTHER, "")
+
+
+def _name_differing_parts(first: str, second: str) -> str:
+    parts = [_split_signature(first), _split_signature(second)]
+    names = [name for name in dict.fromkeys([*parts[0], *parts[1]]) if parts[0].get(name) != parts[1].get(name)]
+    return ", ".join(names) or "the order of its parts"
+
+
+def _split_signature(signature: str) -> dict[str, str]:
+    """What a signature says, by name; what has no name stands under itself."""
+    pieces = [part.partition(":") for part in signature.split("|")[1:]]
+    return {name: value for name, _, value in pieces}
+
+
+def _format_changed_row(row: Mapping[str, Any]) -> str:
+    """A changed row: its metric, what it is about, both values and the difference where there is one."""
+    unit = row["unit"]
+    about = ("subset", "system", "condition", "attacker", "extractor", "variant", "estimator")
+    place = " ".join(str(row[name]) for name in about if row[name])
+    values = [_format_value(row, end, unit) for end in ("first", "second")]
+    step = row["value_second"] - row["value_first"]
+    change = "" if np.isnan(step) or step == 0 else f" ({'+' if step > 0 else ''}{format_number(step, unit)})"
+    return f"{row['metric']} {place}: {values[0]} / {values[1]}{change}"
+
+
+def _format_value(row: Mapping[str, Any], end: str, unit: str) -> str:
+    return str(row[f"label_{end}"]) or format_number(row[f"value_{end}"], unit, with_unit=True)

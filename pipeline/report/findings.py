@@ -86,11 +86,11 @@ class Findings:
 
     def unflagged(self) -> dict[str, list[Finding]]:
         """By check, in the order in which checks first come."""
-        found: dict[str, list[Finding]] = {}
+        by_check: dict[str, list[Finding]] = {}
         for finding in self.each:
             if not finding.flagged:
-                found.setdefault(finding.check, []).append(finding)
-        return found
+                by_check.setdefault(finding.check, []).append(finding)
+        return by_check
 
 
 def findings(frame: pd.DataFrame) -> Findings:
@@ -104,15 +104,15 @@ def findings(frame: pd.DataFrame) -> Findings:
     table = frame.assign(**{name: frame[name].fillna("").astype(str) for name in PLACE if name in frame.columns})
     places = _telling(table)
     everything = {name: sorted(set(table[name]) - {""}) for name in places}
-    found = []
+    grouped = []
     for (sentence, flagged), part in table.groupby(
         [table["sentence"].astype(str), table["flagged"].astype(bool)], sort=False
     ):
         cells = list(dict.fromkeys(part[list(places)].itertuples(index=False, name=None)))
         boxes = _gathered(cells, places)
         applies = " / ".join(filter(None, (_words(box, places, everything) for box in boxes)))
-        found.append(Finding(str(part["check"].iloc[0]), str(sentence), bool(flagged), tuple(boxes), applies))
-    return Findings(places, tuple(sorted(found, key=lambda finding: not finding.flagged)))
+        grouped.append(Finding(str(part["check"].iloc[0]), str(sentence), bool(flagged), tuple(boxes), applies))
+    return Findings(places, tuple(sorted(grouped, key=lambda finding: not finding.flagged)))
 
 
 def title(check: str) -> str:
@@ -158,10 +158,10 @@ def values(box: Box, column: int) -> str:
 def _words(box: Box, places: Sequence[str], everything: dict[str, list[str]]) -> str:
     parts = []
     for column, name in enumerate(places):
-        held = [value for value in box[column] if value]
-        one, several = PLACE[name]
-        if len(held) > _MANY and sorted(held) == everything[name]:
-            parts.append(f"all {len(held)} {several}")
-        elif held:
-            parts.append(f"{one if len(held) == 1 else several} {', '.join(held)}")
+        present = [value for value in box[column] if value]
+        singular, plural = PLACE[name]
+        if len(present) > _MANY and sorted(present) == everything[name]:
+            parts.append(f"all {len(present)} {plural}")
+        elif present:
+            parts.append(f"{singular if len(present) == 1 else plural} {', '.join(present)}")
     return "; ".join(parts)

@@ -30,33 +30,31 @@ FIGURES: tuple[Reads, ...] = ("pairs", "pair_runs", "trials", "trial_runs", "ran
 
 OTHERS = "Other metrics"
 
-UNITS = {"fraction": "%", "bit": "bit", "log10": "log10", "dB": "dB", "tag": "", "": ""}
-
 
 @functools.cache
 def families() -> tuple[type[MetricFamily], ...]:
     """All metric families, in the order of tables. One of another distribution that cannot be loaded is left out."""
-    ours = registry.list_own_names("families")
-    found: dict[tuple[int, bool, str], type[MetricFamily]] = {}
+    own_names = registry.list_own_names("families")
+    loaded: dict[tuple[int, bool, str], type[MetricFamily]] = {}
     for name in registry.list_names("families"):
         try:
             family = registry.component("families", name)
-            found[TABLES.index(family.reads), name not in ours, name] = family
+            loaded[TABLES.index(family.reads), name not in own_names, name] = family
         except Exception as problem:
-            if name in ours:
+            if name in own_names:
                 raise
             log.warning("nothing is known of the metric family %s: it cannot be loaded (%s)", name, problem)
-    return tuple(family for _, family in sorted(found.items(), key=lambda entry: entry[0]))
+    return tuple(family for _, family in sorted(loaded.items(), key=lambda entry: entry[0]))
 
 
 @functools.cache
 def metrics() -> dict[str, Metric]:
     """All declared metrics by name, in the order of tables. Of two families that declare one name, the first has it."""
-    found: dict[str, Metric] = {}
+    declared_metrics: dict[str, Metric] = {}
     for family in families():
         for name, declared in family.metrics.items():
-            found.setdefault(name, declared)
-    return found
+            declared_metrics.setdefault(name, declared)
+    return declared_metrics
 
 
 def metric(name: str) -> Metric:
@@ -77,31 +75,31 @@ def _places() -> dict[str, int]:
 
 def compact() -> list[tuple[str, list[str]]]:
     """The compact tables: title, and names of the metrics. Families with equal titles share one."""
-    found: dict[str, list[str]] = {}
+    by_title: dict[str, list[str]] = {}
     for family in families():
-        found.setdefault(family.title, []).extend(name for name, one in family.metrics.items() if one.summary)
-    return [(title, names) for title, names in found.items() if names]
+        by_title.setdefault(family.title, []).extend(name for name, metric in family.metrics.items() if metric.summary)
+    return [(title, names) for title, names in by_title.items() if names]
 
 
 def titled(names: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Some metrics by the title of their family, in the order of tables; at last those that no family declares."""
     left = set(names)
-    found: dict[str, list[str]] = {}
+    by_title: dict[str, list[str]] = {}
     for family in families():
         own = [name for name in family.metrics if name in left]
         left -= {*own}
         if own:
-            found.setdefault(family.title, []).extend(own)
-    return [*found.items(), *([(OTHERS, sorted(left))] if left else [])]
+            by_title.setdefault(family.title, []).extend(own)
+    return [*by_title.items(), *([(OTHERS, sorted(left))] if left else [])]
 
 
 @functools.cache
 def _ways() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    by_metric: dict[str, tuple[str, ...]] = {}
     for family in families():
         for name in family.metrics:
-            found.setdefault(name, tuple(family.readings))
-    return found
+            by_metric.setdefault(name, tuple(family.readings))
+    return by_metric
 
 
 def ways(name: str) -> tuple[str, ...]:
@@ -129,13 +127,8 @@ def references(names: Iterable[str] = ()) -> list[str]:
 def drawing(name: str) -> Callable[[pd.DataFrame, list[str]], list[Plot]]:
     """The function that draws a figure, of its name ``module:function``."""
     module, _, function = name.partition(":")
-    found: Callable[[pd.DataFrame, list[str]], list[Plot]] = getattr(importlib.import_module(module), function)
-    return found
-
-
-def unit(name: str) -> str:
-    """How a unit is written beside a value (fractions are shown as percentages)."""
-    return UNITS.get(name, name)
+    draw: Callable[[pd.DataFrame, list[str]], list[Plot]] = getattr(importlib.import_module(module), function)
+    return draw
 
 
 def _by_figures() -> list[type[MetricFamily]]:

@@ -1,4 +1,4 @@
-"""The answer as text: the sentences of :mod:`pipeline.report.verdict`, and the tables of the systems."""
+"""The leaderboard: rows and numbers of it, its table for a terminal, and its tables for papers (:mod:`pipeline.report.verdict` words it)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,44 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import tables, verdict
-from pipeline.report.fitting import cut, distinct, plain
-from pipeline.report.tables import on_screen
-from pipeline.report.words import NOTHING
+from pipeline.report import glossary, verdict
+from pipeline.report.formats import (
+    DASH,
+    NOTHING,
+    choose_arrow,
+    format_number,
+    format_unit,
+    set_minus,
+)
+from pipeline.report.table import (
+    WIDEST,
+    Cell,
+    Column,
+    Line,
+    Table,
+    fit_columns,
+    format_lines,
+    make_printable,
+    shorten,
+    shorten_names,
+)
 from pipeline.tables import results
 
 WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
 TITLE = "What the strongest attack tried on each system discloses, compared with unprotected speech"
+WITHIN, PARTIAL = "~", "†"
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of the table.
+class Measure:
+    """A number of the leaderboard.
 
     Attributes:
-        head, metric, unit: what it shows.
+        head, metric, unit: what it is.
         value: the column of the leaderboard that holds it.
         ends: those of its interval.
         most: that of the largest value that it can have.
@@ -41,57 +59,72 @@ class Column:
     ends: tuple[str, str] | None = None
     most: str = ""
 
-    def has_value(self, row: Row) -> bool:
+    @property
+    def column(self) -> Column:
+        """Its column where there is little room."""
+        return Column(self.head, "number")
+
+    @property
+    def paper_column(self) -> Column:
+        """Its column with the symbol and the unit that its family declares."""
+        metric = glossary.metric(self.metric)
+        _, bracket, scale = self.head.partition(" (")
+        arrow = choose_arrow(metric.private) + (f" ({scale}" if self.most and bracket else "")
+        return Column(metric.symbol, "number", format_unit(metric.unit), arrow.strip())
+
+    def is_known(self, row: Row) -> bool:
         return bool(row[self.value]) if self.unit == "" else not math.isnan(row[self.value])
 
-    def texts(self, row: Row, number: Callable[[float, str], str]) -> tuple[str, str, str]:
-        """The value, its interval, and its scale, as text; '' for what there is not."""
-        if not self.has_value(row):
-            return tables.DASH, "", ""
+    def make_cell(self, row: Row, write: Callable[[float, str], str], *, intervals: bool = True) -> Cell:
+        """The number of a row, with its interval and its scale; marked where it is the answer. ``write`` turns it into text."""
+        if not self.is_known(row):
+            return Cell(DASH)
         if self.unit == "":
-            return str(row[self.value]), "", ""
+            return Cell(str(row[self.value]))
         ends = [row[name] for name in self.ends or () if not math.isnan(row[name])]
-        interval = f"[{', '.join(number(end, self.unit) for end in ends)}]" if len(ends) == 2 else ""
+        interval = f"[{', '.join(write(end, self.unit) for end in ends)}]" if len(ends) == 2 and intervals else ""
         most = row[self.most] if self.most else math.nan
         least = "0 to " if self.metric == "alid" else ""
-        return (
-            number(row[self.value], self.unit),
-            interval,
-            "" if math.isnan(most) else f"({least}{number(most, self.unit)})",
+        scale = "" if math.isnan(most) else f"({least}{write(most, self.unit)})"
+        marks = [
+            WITHIN if self is D_ECE and row["chance"] == "within" else "",
+            PARTIAL if self in (EER, D_ECE) and row["status"] == "partial" else "",
+        ]
+        return Cell(
+            write(row[self.value], self.unit), " ".join(filter(None, [interval, scale])), " ".join(filter(None, marks))
         )
 
 
-def _taken(head: str, metric: str, unit: str, most: str = "") -> Column:
-    return Column(head, metric, unit, metric, (f"{metric}_low", f"{metric}_high"), most)
+def _about_extractor(head: str, metric: str, unit: str, most: str = "") -> Measure:
+    return Measure(head, metric, unit, metric, (f"{metric}_low", f"{metric}_high"), most)
 
 
-EER = Column("EER (%) ↑", "eer", "fraction", "lowest_eer", ("lowest_eer_low", "lowest_eer_high"))
-D_ECE = Column("D_ECE (bit) ↓", "d_ece", "bit", "d_ece_corrected", ("d_ece_low", "d_ece_high"))
-FIRST = (EER, D_ECE, Column("tag", "tag", "", "tag"))
-"""The columns of the first table."""
+EER = Measure("EER (%) ↑", "eer", "fraction", "lowest_eer", ("lowest_eer_low", "lowest_eer_high"))
+D_ECE = Measure("D_ECE (bit) ↓", "d_ece", "bit", "d_ece_corrected", ("d_ece_low", "d_ece_high"))
+FIRST = (EER, D_ECE, Measure("tag", "tag", "", "tag"))
+"""What the first table has."""
 FURTHER = (
-    Column("l_w ↓ (at most)", "l_w", "log10", "l_w", most="l_w_ceiling"),
-    _taken("ALID ↓ (0 to log2 N)", "alid", "bit", "alid_ceiling"),
-    _taken("MeanD ↓", "mean_d", "bit"),
-    _taken("IdR ↓", "idr", "fraction"),
-    _taken("DeID_OP ↑", "deid", "fraction"),
-    _taken("G_VD (dB)", "g_vd", "dB"),
+    Measure("l_w ↓ (at most)", "l_w", "log10", "l_w", most="l_w_ceiling"),
+    _about_extractor("ALID ↓ (0 to log2 N)", "alid", "bit", "alid_ceiling"),
+    _about_extractor("MeanD ↓", "mean_d", "bit"),
+    _about_extractor("IdR ↓", "idr", "fraction"),
+    _about_extractor("DeID_OP ↑", "deid", "fraction"),
+    _about_extractor("G_VD (dB)", "g_vd", "dB"),
 )
-"""Those of the second."""
+"""What the second has."""
 OF_STRONGEST = (
-    Column("D_ECE as measured (bit)", "d_ece", "bit", "d_ece", ("d_ece_low", "d_ece_high")),
-    Column("EER of that attack (%)", "eer", "fraction", "eer", ("eer_low", "eer_high")),
+    Measure("D_ECE as measured (bit)", "d_ece", "bit", "d_ece", ("d_ece_low", "d_ece_high")),
+    Measure("EER of that attack (%)", "eer", "fraction", "eer", ("eer_low", "eer_high")),
 )
 """What stands before them where there is room: the highest D_ECE of all attacks, and the EER of this attack."""
-COLUMNS = (*FIRST, *FURTHER)
 
 
-def rows(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
+def list_rows(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
     """The rows of one subset with what they show."""
-    return [verdict.completed(row) for row in results.records(board) if row["subset"] == subset]
+    return [verdict.complete_row(row) for row in results.records(board) if row["subset"] == subset]
 
 
-def subsets(board: pd.DataFrame) -> list[str]:
+def order_subsets(board: pd.DataFrame) -> list[str]:
     """The subsets, the one to show first at the front: those with an answer first, means before sets, test before the others."""
     order = list(dict.fromkeys(board["subset"].astype(str)))
     sets = dict(zip(board["subset"].astype(str), board["n_sets"].fillna(1).astype(int)))
@@ -99,121 +132,108 @@ def subsets(board: pd.DataFrame) -> list[str]:
     return sorted(order, key=lambda name: (name not in answered, sets[name] < 2, "test" not in name, order.index(name)))
 
 
-def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:
-    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on."""
-    shown = rows(board, subset)
-    aligned, body = _aligned(shown, FIRST, width)
-    # Heads and a rule may stand above the body.
-    above = len(aligned) - body
-    found = aligned[:above]
-    for row, line in zip(shown, aligned[above:]):
-        found += [line, cut(plain(f"      {'; '.join(about(row))}"), width)] if attacks else [line]
-    return [cut(line.rstrip(), width) for line in found]
+def select_known(rows: Sequence[Row], measures: Sequence[Measure]) -> list[Measure]:
+    """The measures that have a value in some row."""
+    return [measure for measure in measures if any(measure.is_known(row) for row in rows)]
 
 
-def further(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> list[str]:
-    """The table of the other numbers of one subset; nothing where there are none."""
-    shown = rows(board, subset)
-    if not any(column.has_value(row) for column in FURTHER for row in shown):
-        return []
-    return [cut(line.rstrip(), width) for line in _aligned(shown, FURTHER, width)[0]]
-
-
-def further_heads(board: pd.DataFrame, subset: str) -> list[str]:
-    """What stands in the table of the other numbers."""
-    return [column.head.split()[0] for column in present(rows(board, subset), FURTHER)]
-
-
-def present(shown: Sequence[Row], columns: Sequence[Column]) -> list[Column]:
-    """The columns that have a value."""
-    return [column for column in columns if any(column.has_value(row) for row in shown)]
-
-
-def _aligned(shown: Sequence[Row], columns: Sequence[Column], width: int) -> tuple[list[str], int]:
-    """The lines of a table, and how many of them are its body."""
-    kept = present(shown, columns)
-    heads = [*(["rank"] if columns is FIRST else []), "system", *(column.head for column in kept)]
-    longest = LONGEST_SYSTEM if width == WIDTH else width
-    systems = distinct([_system(row, shown) for row in shown], longest)
-    body = [
-        [*([_rank(row)] if columns is FIRST else []), system, *(_cell(row, one) for one in kept)]
-        for row, system in zip(shown, systems)
-    ]
-    while len(heads) > 4 and sum(max(map(on_screen, cells)) + 2 for cells in zip(heads, *body)) - 2 > width:
-        heads, body = heads[:-1], [cells[:-1] for cells in body]
-    return tables.aligned(heads, body, (0, 1) if columns is FIRST else (0,)), len(body)
-
-
-def _system(row: Row, rows: Sequence[Row]) -> str:
-    """A system, with its level where others of this name have another one."""
-    levels = {str(one["system_level"]) for one in rows if one["system"] == row["system"]}
-    return f"{row['system']} ({row['system_level']})" if len(levels) > 1 else str(row["system"])
-
-
-def _rank(row: Row) -> str:
-    return tables.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
-
-
-def _cell(row: Row, column: Column) -> str:
-    value, interval, scale = column.texts(row, number)
-    marks = "~" if column is D_ECE and row["chance"] == "within" else ""
-    marks += "†" if row["status"] == "partial" and column in (EER, D_ECE) and value != tables.DASH else ""
-    return " ".join(filter(None, [value, interval if column in FIRST else "", scale])) + marks
-
-
-def number(value: float, unit: str) -> str:
-    """Shorter than in the tables of all numbers, so that a row holds them all."""
-    if math.isnan(value) or math.isinf(value):
-        return tables.number(value, unit)
-    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
-    text = f"{scale * value:.{digits}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
-
-
-def about(row: Row) -> list[str]:
-    """What the numbers of a system stand on: the raw maximum and its attack, the attack with the lowest EER, and what was not tried."""
-    if math.isnan(row["d_ece"]):
-        said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
-    else:
-        tried, alike = int(row["n_attacks"]), int(row["contenders"]) - 1
-        highest = f"highest of {tried} attacks" if tried > 1 else "the only attack tried"
-        said = [f"{highest} {verdict.bits(row['d_ece'])} bit: {verdict.attack(row)}"]
-        lowest = str(row["lowest_eer_attack"])
-        said += [f"lowest EER: {lowest}"] if lowest and lowest != verdict.attack(row) else []
-        said += [f"{alike} other{'s' * (alike > 1)} cannot be told from it"] if alike > 0 else []
-    return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
-
-
-# ------------------------------------------------------------------------------------------------------------- in full
-
-
-def text(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame) -> str:
-    """The sentence and the tables of all subsets; '' where no system was attacked."""
-    if not attacked(board):
-        return ""
-    wide = 10**6
-    blocks = [TITLE, ""]
-    for name in subsets(board):
-        said = verdict.sentence(board, differences, name, diagnostics)
-        other = further(board, name, width=wide)
-        blocks += [*([said, ""] if said else []), name, *lines(board, name, width=wide), ""]
-        blocks += [*other, ""] if other else []
-    return "\n".join([*blocks, *legend(board)]) + "\n"
-
-
-def attacked(board: pd.DataFrame) -> bool:
+def is_attacked(board: pd.DataFrame) -> bool:
     """Whether a system that protects was attacked."""
     return len(board) > 0 and bool(board["anonymised"].any())
 
 
-def legend(board: pd.DataFrame) -> list[str]:
+def format_rank(row: Row) -> str:
+    return DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
+
+
+def format_short(value: float, unit: str) -> str:
+    """Shorter than in the tables of all numbers, so that a row holds them all."""
+    if math.isnan(value) or math.isinf(value):
+        return format_number(value, unit)
+    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
+    text = f"{scale * value:.{digits}f}"
+    return set_minus(text.lstrip("-") if float(text) == 0 else text)
+
+
+def describe_attacks(row: Row) -> list[str]:
+    """What the numbers of a system stand on: the raw maximum and its attack, the attack with the lowest EER, and what was not tried."""
+    if math.isnan(row["d_ece"]):
+        texts = [f"no number: {row['reason']}" if row["reason"] else "no number"]
+    else:
+        tried, alike = int(row["n_attacks"]), int(row["contenders"]) - 1
+        highest = f"highest of {tried} attacks" if tried > 1 else "the only attack tried"
+        texts = [f"{highest} {verdict.format_bits(row['d_ece'])} bit: {verdict.describe_attack(row)}"]
+        lowest = str(row["lowest_eer_attack"])
+        texts += [f"lowest EER: {lowest}"] if lowest and lowest != verdict.describe_attack(row) else []
+        texts += [f"{alike} other{'s' * (alike > 1)} cannot be told from it"] if alike > 0 else []
+    return [*texts, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
+
+
+# ------------------------------------------------------------------------------------------------------ for a terminal
+
+
+def format_board(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:
+    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on."""
+    rows = list_rows(board, subset)
+    lines = format_lines(_fit(rows, FIRST, width), width)
+    if not attacks:
+        return lines
+    below = [shorten(make_printable(f"      {'; '.join(describe_attacks(row))}"), width) for row in rows]
+    head = lines[: -len(rows)] if rows else lines
+    return [*head, *(text for pair in zip(lines[len(head) :], below) for text in pair)]
+
+
+def format_further(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> list[str]:
+    """The table of the other numbers of one subset; nothing where there are none."""
+    rows = list_rows(board, subset)
+    return format_lines(_fit(rows, FURTHER, width), width) if select_known(rows, FURTHER) else []
+
+
+def name_further(board: pd.DataFrame, subset: str) -> list[str]:
+    """What stands in the table of the other numbers."""
+    return [measure.head.split()[0] for measure in select_known(list_rows(board, subset), FURTHER)]
+
+
+def _fit(rows: Sequence[Row], measures: Sequence[Measure], width: int) -> Table:
+    """The table as far as its columns have room."""
+    ranked = measures is FIRST
+    shown = select_known(rows, measures)
+    systems = shorten_names([_name_system(row, rows) for row in rows], LONGEST_SYSTEM if width == WIDTH else width)
+    columns = [*([Column("rank")] if ranked else []), Column("system"), *(measure.column for measure in shown)]
+    body: list[Line] = [
+        [
+            *([format_rank(row)] if ranked else []),
+            system,
+            *(measure.make_cell(row, format_short, intervals=ranked) for measure in shown),
+        ]
+        for row, system in zip(rows, systems)
+    ]
+    return fit_columns(Table(columns, body), width, 4)[0]
+
+
+def _name_system(row: Row, rows: Sequence[Row]) -> str:
+    """A system, with its level where others of this name have another one."""
+    levels = {str(other["system_level"]) for other in rows if other["system"] == row["system"]}
+    return f"{row['system']} ({row['system_level']})" if len(levels) > 1 else str(row["system"])
+
+
+def to_text(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame) -> str:
+    """The sentence and the tables of all subsets; '' where no system was attacked."""
+    if not is_attacked(board):
+        return ""
+    lines = [TITLE, ""]
+    for subset in order_subsets(board):
+        sentence = verdict.write_sentence(board, differences, subset, diagnostics)
+        further = format_further(board, subset, width=WIDEST)
+        lines += [*([sentence, ""] if sentence else []), subset, *format_board(board, subset, width=WIDEST), ""]
+        lines += [*further, ""] if further else []
+    return "\n".join([*lines, *write_legend(board)]) + "\n"
+
+
+def write_legend(board: pd.DataFrame) -> Iterator[str]:
     """What a reader needs to know to read the table."""
-    return list(_legend(board))
-
-
-def _legend(board: pd.DataFrame) -> Iterator[str]:
     yield "EER: lowest of all attacks; D_ECE: highest, corrected. Rank: 1 + systems shown to disclose less"
     if (board["chance"] == "within").any():
-        yield f"~ {NOTHING}"
+        yield f"{WITHIN} {NOTHING}"
     if (board["status"] == "partial").any():
-        yield "† does not stand on everything that was expected"
+        yield f"{PARTIAL} does not stand on everything that was expected"

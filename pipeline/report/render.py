@@ -12,14 +12,18 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+import pandas as pd
 import yaml
 
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, runs, tables
-from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers, words
-from pipeline.report.page.parts import Download, csv_text
-from pipeline.tables import limits
+from pipeline.report import bands, glossary, runs, terms
+from pipeline.report.figure_cache import NOT_KEPT, FigureCache
+from pipeline.report.formats import choose_arrow
+from pipeline.report.page import answer, differences, figure_sections, head, numbers, speakers
+from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.scorecard import output
+from pipeline.report.summaries import WITHIN
+from pipeline.tables.run_files import LIMITS_TITLE
 
 log = logging.getLogger(__name__)
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,7 +34,7 @@ MOST_SHOWN = 3
 def render(
     run_folders: Sequence[Path],
     out: Path,
-    drawn: Drawn = NOT_KEPT,
+    cache: FigureCache = NOT_KEPT,
     endings: Mapping[Path, dict[str, Any]] = MappingProxyType({}),
 ) -> Path:
     """Write the report of one or several runs and, beside it, ``figures/*.csv`` with the data of each figure.
@@ -39,7 +43,7 @@ def render(
         run_folders: folders with ``results.parquet``; ``status.json``, ``config.yaml``, ``environment.json`` and
             ``figures/*.parquet`` are shown where they exist.
         out: the HTML file to write, or a folder to write ``report.html`` into.
-        drawn: draws the figures, or has them.
+        cache: draws the figures, or has them.
         endings: of run folders whose run is about to end, the record that their ``status.json`` then holds.
 
     Returns:
@@ -55,36 +59,14 @@ def render(
             evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])
         ]
     )
-    figures = pictures.sections(evaluation, rows, drawn)
-    names = numbers.numbered(rows, evaluation.systems)
-    templates = _templates()
+    figures = figure_sections.sections(evaluation, rows, cache)
+    templates = _load_templates()
     html = templates.get_template("report.html.j2").render(
-        words_of_page=None,
-        evaluation=evaluation,
-        title=head.title(rows),
-        words=head.words(evaluation, rows),
-        facts=head.facts(evaluation, rows),
-        sets=head.sets(rows),
-        answer=first.answer(evaluation),
-        differences=differences.differences(evaluation),
-        bands=challenge.conditions(evaluation),
-        bands_title=bands.TITLE,
-        limits=head.limits(evaluation),
-        limits_title=limits.TITLE,
-        partial=head.partial(evaluation, rows),
-        attack=attack.attack(evaluation),
-        scorecards=challenge.scorecards(evaluation),
-        numbers=numbers.numbers(evaluation.shown(rows), evaluation, names),
-        sections=figures,
-        speakers=speakers.speakers(evaluation),
-        signatures=numbers.signatures(evaluation, names),
-        rows_csv=Download("results.csv", csv_text(evaluation.rows)),
-        records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
-        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        words_of_page=None, sections=figures, **_fill_page(evaluation, rows)
     )
     directions = dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))
-    explained = templates.get_template("glossary.html.j2").render(words_of_page=words.entries(html, directions))
-    html = html.replace(words.PLACE, explained, 1)
+    entries = terms.list_entries(html, directions)
+    html = html.replace(terms.PLACE, templates.get_template("glossary.html.j2").render(words_of_page=entries), 1)
     beside = page.parent / "figures"
     beside.mkdir(parents=True, exist_ok=True)
     drawings = [figure for section in figures for figure in section.figures]
@@ -95,7 +77,34 @@ def render(
     return page
 
 
-def _templates() -> jinja2.Environment:
+def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any]:
+    """What stands on the page beside figures and glossary, by its name in the templates."""
+    names = numbers.name_signatures(rows, evaluation.systems)
+    return {
+        "evaluation": evaluation,
+        "title": head.write_title(rows),
+        "words": head.describe_evaluation(evaluation, rows),
+        "facts": head.list_facts(evaluation, rows),
+        "sets": head.count_sets(rows),
+        "answer": answer.make_answer(evaluation),
+        "differences": differences.compare_systems(evaluation),
+        "bands": bands.tabulate_runs(evaluation),
+        "bands_title": bands.TITLE,
+        "limits": head.list_limits(evaluation),
+        "limits_title": LIMITS_TITLE,
+        "partial": head.explain_partial(evaluation, rows),
+        "attack": head.judge_attack(evaluation),
+        "scorecards": output.read_scorecards(evaluation),
+        "numbers": numbers.list_numbers(evaluation.shown(rows), evaluation, names),
+        "speakers": speakers.describe_speakers(evaluation),
+        "signatures": numbers.list_signatures(evaluation, names),
+        "rows_csv": Download("results.csv", write_csv(evaluation.rows)),
+        "records": [(run, *map(_write_yaml, (run.config, run.environment, run.status))) for run in evaluation.runs],
+        "style": (TEMPLATES / "style.css").read_text(encoding="utf-8"),
+    }
+
+
+def _load_templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -104,11 +113,17 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
+    environment.globals.update(
+        glossary=glossary,
+        choose_arrow=choose_arrow,
+        within_chance=WITHIN,
+        reason_breaks=numbers.split_text,
+        most_shown=MOST_SHOWN,
+    )
     return environment
 
 
-def _yaml(record: dict[str, Any]) -> str:
+def _write_yaml(record: dict[str, Any]) -> str:
     return yaml.safe_dump(record, sort_keys=False, allow_unicode=True, default_flow_style=False) if record else ""
 
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from pipeline.errors import DataError
 from pipeline.files import read_memory, read_regular
-from pipeline.report import glossary, run_labels
-from pipeline.tables import answers, limits, results, status, written
+from pipeline.report import glossary, run_differences
+from pipeline.tables import answers, results, run_files, status
 from pipeline.tables.checks import COLUMNS as CHECK_COLUMNS
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
@@ -42,7 +42,7 @@ class Run:
     environment: dict[str, Any]
     limits: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
-    about: run_labels.About = field(default_factory=lambda: run_labels.About({}))
+    about: run_differences.AboutRun = field(default_factory=lambda: run_differences.AboutRun({}))
 
     @property
     def problems(self) -> list[str]:
@@ -50,8 +50,12 @@ class Run:
         state = str(self.status.get("state", self.status.get("status", ""))).lower()
         code = self.status.get("exit_status")
         bad = state in BAD_STATES or (isinstance(code, int) and code != 0)
-        given = self.status.get("reasons", self.status.get("reason", []))
-        reasons = [str(given)] if isinstance(given, str) and given else [str(reason) for reason in given or []]
+        reasons_as_written = self.status.get("reasons", self.status.get("reason", []))
+        reasons = (
+            [str(reasons_as_written)]
+            if isinstance(reasons_as_written, str) and reasons_as_written
+            else [str(reason) for reason in reasons_as_written or []]
+        )
         if not bad:
             return []
         return reasons or [f"the run ended as '{state}'" if state else f"the run ended with exit status {code}"]
@@ -118,20 +122,22 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     ending = {folder.resolve(): record for folder, record in endings.items()}
     runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
-    given: dict[str, list[pd.DataFrame]] = {}
+    answer_tables: dict[str, list[pd.DataFrame]] = {}
     for run, table in labelled(unique, ending):
         runs.append(run)
         rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
         checked = _table(run.folder / DIAGNOSTICS, [*CHECK_COLUMNS])
         if checked is not None and len(checked):
             checks.append(checked.assign(run=run.label))
-        for name in answers.TABLES:
-            given.setdefault(name, []).append(answers.read(name, run.folder).assign(run_id=run.run_id, run=run.label))
+        for name in answers.ANSWERS:
+            answer_tables.setdefault(name, []).append(
+                answers.read(name, run.folder).assign(run_id=run.run_id, run=run.label)
+            )
         for declared in glossary.figure_tables():
             columns, more = [*declared.identity, *declared.columns], EARLIER_COLUMNS.get(declared.name, ())
-            found = _table(run.folder / "figures" / f"{declared.name}.parquet", columns, more)
-            if found is not None and len(found):
-                tables.setdefault(declared.name, []).append(found.assign(run_id=run.run_id))
+            figure_table = _table(run.folder / "figures" / f"{declared.name}.parquet", columns, more)
+            if figure_table is not None and len(figure_table):
+                tables.setdefault(declared.name, []).append(figure_table.assign(run_id=run.run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
     if twice:
         raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")
@@ -139,7 +145,7 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     figures = _with_ranks({name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()})
     seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
     systems = _order(seen, [run.config for run in runs])
-    answered = {name: _below_one_another(several) for name, several in given.items()}
+    answered = {name: _below_one_another(answer_parts) for name, answer_parts in answer_tables.items()}
     evaluation = Evaluation(tuple(runs), merged, systems, figures, **answered)
     if checks:
         evaluation = replace(evaluation, diagnostics=pd.concat(checks, ignore_index=True))
@@ -152,18 +158,18 @@ def labelled(
     folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = MappingProxyType({})
 ) -> list[tuple[Run, pd.DataFrame]]:
     """Each run with its rows; ``endings`` are records of status of runs that are about to end."""
-    found: list[tuple[Run, pd.DataFrame]] = []
+    labelled_runs: list[tuple[Run, pd.DataFrame]] = []
     for folder in folders:
         table = results.read(folder)
         ids = sorted(set(table["run_id"]) - {""})
         run_id = ids[0] if len(ids) == 1 else folder.name
         config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
         state = endings[folder] if folder in endings else _status(folder)
-        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)), _typed(folder))
-        about = run_labels.about(table, run_id, config, environment, run.status)
-        found.append((replace(run, about=about), table))
-    named = run_labels.labels([run.about for run, _ in found])
-    return [(replace(run, label=label), table) for (run, table), label in zip(found, named)]
+        run = Run(folder, run_id, "", state, config, environment, tuple(run_files.read_limits(folder)), _typed(folder))
+        about = run_differences.describe_run(table, run_id, config, environment, run.status)
+        labelled_runs.append((replace(run, about=about), table))
+    named = run_differences.label_runs([run.about for run, _ in labelled_runs])
+    return [(replace(run, label=label), table) for (run, table), label in zip(labelled_runs, named)]
 
 
 def _typed(folder: Path) -> tuple[str, ...]:
@@ -173,10 +179,10 @@ def _typed(folder: Path) -> tuple[str, ...]:
     return tuple(read_regular(path, read_memory()).decode("utf-8", "surrogateescape").splitlines())
 
 
-def _below_one_another(several: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _below_one_another(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of equal columns as one; empty ones have no say in its types."""
-    filled = [table for table in several if len(table)]
-    return pd.concat(filled, ignore_index=True) if filled else several[0]
+    filled = [table for table in tables if len(table)]
+    return pd.concat(filled, ignore_index=True) if filled else tables[0]
 
 
 def _no_answers(name: str) -> pd.DataFrame:
@@ -211,7 +217,7 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
     """The columns that a table must have, and those of ``more`` that it has; None if there is no such file."""
     if not path.is_file():
         return None
-    table = written.parquet(path)
+    table = run_files.read_parquet(path)
     lacking = [column for column in columns if column not in table.columns]
     if lacking:
         what = "figure data" if path.parent.name == "figures" else "checks of the attack"
@@ -225,17 +231,17 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
 
 
 def _status(folder: Path) -> dict[str, Any]:
-    found = status.read(folder)
-    if found.get("state") == status.GARBLED:
-        raise written.changed(folder, [status.FILE])
-    return found
+    record = status.read(folder)
+    if record.get("state") == status.GARBLED:
+        raise run_files.make_changed_error(folder, [status.FILE])
+    return record
 
 
 def _json(path: Path) -> dict[str, Any]:
-    loaded = written.json_of(path) if path.is_file() else {}
+    loaded = run_files.read_json(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    loaded = written.yaml_of(path) if path.is_file() else {}
+    loaded = run_files.read_yaml(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}

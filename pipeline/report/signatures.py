@@ -1,6 +1,6 @@
 """Short forms of signatures, for people: ``eer:rocch|lazy_informed|trials:libri_test_f|ext:ecapa(trained original)|be:cosine|v:0.2``.
 
-A signature (:mod:`pipeline.tables.signature`) has digests where its parameters are no texts. A short form has names instead, as the rows
+A signature (:mod:`pipeline.tables.results`) has digests where its parameters are no texts. A short form has names instead, as the rows
 and the configurations of their runs give them. Of the signatures that are shown together no two have one short form: where names do not
 tell two apart, what differs is added by name (a column, a setting, at last a part with its digest), and where nothing of that does,
 the beginning of the sha256 of the whole signature (:func:`fingerprint`).
@@ -50,36 +50,40 @@ class Names:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def short(signatures: Sequence[str], names: Mapping[str, Names] | None = None) -> dict[str, str]:
+def shorten(signatures: Sequence[str], names: Mapping[str, Names] | None = None) -> dict[str, str]:
     """A short form of each signature; those of two that differ are different.
 
     Args:
         signatures: all that are shown together; a short form is short beside these.
         names: what rows say of them. Without it digests stand for what has no name.
     """
-    known = names or {}
-    found = {one: _base(one, known.get(one, Names())) for one in dict.fromkeys(signatures)}
-    for alike in _collisions(found):
-        found |= _told_apart(alike, found[alike[0]], known)
-    while several := _collisions(found):  # what was added to one may have given it the form of another
-        for alike in several:
-            found |= {one: f"{found[one]}#{digits}" for one, digits in _fingerprints(alike).items()}
-    return found
+    named_by = names or {}
+    forms = {
+        signature: _write_base(signature, named_by.get(signature, Names())) for signature in dict.fromkeys(signatures)
+    }
+    for alike in _find_collisions(forms):
+        forms |= _tell_apart(alike, forms[alike[0]], named_by)
+    while collisions := _find_collisions(forms):  # what was added to one may have given it the form of another
+        for alike in collisions:
+            forms |= {
+                signature: f"{forms[signature]}#{digits}" for signature, digits in _choose_fingerprints(alike).items()
+            }
+    return forms
 
 
-def of_rows(rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
+def shorten_rows(rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
     """The short forms of the signatures of rows of results, with the names that stand there.
 
     Args:
         rows: of one or more runs.
         configs: the configuration of each run (its ``config.yaml``) by ``run_id``: it names settings that differ.
     """
-    leaves = {run: dict(_leaves(config)) for run, config in (configs or {}).items()}
+    leaves = {run: dict(_list_leaves(config)) for run, config in (configs or {}).items()}
     shared: dict[str, list[dict[str, Any]]] = {}
     for row in results.records(rows):
         if row["signature"]:
             shared.setdefault(str(row["signature"]), []).append(row)
-    return short(list(shared), {one: _names(those, leaves) for one, those in shared.items()})
+    return shorten(list(shared), {signature: _collect_names(sharing, leaves) for signature, sharing in shared.items()})
 
 
 def fingerprint(signature: str, digits: int = DIGITS) -> str:
@@ -90,42 +94,44 @@ def fingerprint(signature: str, digits: int = DIGITS) -> str:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def parts(signature: str) -> dict[str, str]:
+def split_parts(signature: str) -> dict[str, str]:
     """The parts of a signature by name; those of a signature within it as ``mean 1 extractor``.
 
     The first part is ``metric``, one without a name is ``condition``; a name that comes again is numbered.
     """
-    found: dict[str, str] = {}
-    for place, text in enumerate(_split(signature)):
+    parts_by_name: dict[str, str] = {}
+    for place, text in enumerate(_split_at_bars(signature)):
         name, colon, value = text.partition(":")
         if place == 0:
             name, value = HEAD, text
         elif not colon:
             name, value = CONDITION, text
-        if name in found:
+        if name in parts_by_name:
             name = f"{name} {place}"
-        found[name] = value
+        parts_by_name[name] = value
         if name in PLAIN:
-            for number, inner in enumerate(_within(value), start=1):
-                found |= {f"{name} {number} {key}": one for key, one in parts(inner).items()}
-    return found
+            for number, inner in enumerate(_list_bracketed(value), start=1):
+                parts_by_name |= {
+                    f"{name} {number} {key}": inner_value for key, inner_value in split_parts(inner).items()
+                }
+    return parts_by_name
 
 
-def _split(signature: str) -> list[str]:
+def _split_at_bars(signature: str) -> list[str]:
     """At each bar outside brackets; at each bar where brackets do not agree."""
-    depth, found = 0, [""]
+    depth, pieces = 0, [""]
     for character in signature:
         depth += (character == "(") - (character == ")")
         if depth < 0:
             return signature.split("|")
         if character == "|" and depth == 0:
-            found.append("")
+            pieces.append("")
         else:
-            found[-1] += character
-    return signature.split("|") if depth else found
+            pieces[-1] += character
+    return signature.split("|") if depth else pieces
 
 
-def _within(value: str) -> Iterator[str]:
+def _list_bracketed(value: str) -> Iterator[str]:
     """What stands in brackets, the outermost ones."""
     depth, start = 0, 0
     for place, character in enumerate(value):
@@ -141,101 +147,105 @@ def _within(value: str) -> Iterator[str]:
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def _base(signature: str, names: Names) -> str:
+def _write_base(signature: str, names: Names) -> str:
     """The short form as it is where nothing else has to be told apart."""
-    held = parts(signature)
-    defined = [held[name] for name in ("estimator", "input") if held.get(name)]
-    head = held[HEAD] + (":" if defined and ":" not in held[HEAD] else "," if defined else "") + ",".join(defined)
-    who = held.get("attacker") or held.get(CONDITION, "")
+    parts = split_parts(signature)
+    defined = [parts[name] for name in ("estimator", "input") if parts.get(name)]
+    head = parts[HEAD] + (":" if defined and ":" not in parts[HEAD] else "," if defined else "") + ",".join(defined)
+    who = parts.get("attacker") or parts.get(CONDITION, "")
     trained = f"(trained {names.trained_on})" if names.extractor and names.trained_on else ""
-    many = [f"{name} of {count}" for name in PLAIN if (count := sum(1 for _ in _within(held.get(name, ""))))]
-    protocol = held.get("protocol", "")[:DIGITS]
-    said = [
+    many = [f"{name} of {count}" for name in PLAIN if (count := sum(1 for _ in _list_bracketed(parts.get(name, ""))))]
+    protocol = parts.get("protocol", "")[:DIGITS]
+    pieces = [
         head,
         who,
-        f"{'trials' if 'attacker' in held else 'set'}:{names.subset or protocol}" if names.subset or protocol else "",
+        f"{'trials' if 'attacker' in parts else 'set'}:{names.subset or protocol}" if names.subset or protocol else "",
         "" if names.subset else ",".join(many),
-        _part("ext", (names.extractor or held.get("extractor", "")) + trained),
-        _part("be", names.backend or held.get("backend", "")),
-        _part("v", ".".join(held.get("v", "").split(".")[:2])),
+        _write_part("ext", (names.extractor or parts.get("extractor", "")) + trained),
+        _write_part("be", names.backend or parts.get("backend", "")),
+        _write_part("v", ".".join(parts.get("v", "").split(".")[:2])),
     ]
-    return "|".join(filter(None, said))
+    return "|".join(filter(None, pieces))
 
 
-def _part(name: str, value: str) -> str:
+def _write_part(name: str, value: str) -> str:
     return f"{name}:{value}" if value else ""
 
 
-def _collisions(found: Mapping[str, str]) -> list[list[str]]:
+def _find_collisions(forms: Mapping[str, str]) -> list[list[str]]:
     """The signatures that have one short form, together."""
     alike: dict[str, list[str]] = {}
-    for signature, form in found.items():
+    for signature, form in forms.items():
         alike.setdefault(form, []).append(signature)
-    return [several for several in alike.values() if len(several) > 1]
+    return [members for members in alike.values() if len(members) > 1]
 
 
-def _told_apart(alike: Sequence[str], form: str, names: Mapping[str, Names]) -> dict[str, str]:
+def _tell_apart(alike: Sequence[str], form: str, names: Mapping[str, Names]) -> dict[str, str]:
     """The form of each with what differs among them, by name."""
-    added: dict[str, list[str]] = {one: [] for one in alike}
-    moved = _moved(alike)
-    differing = {one: _candidates(one, names.get(one, Names()), moved) for one in alike}
-    for name in dict.fromkeys(name for one in alike for name in differing[one]):
-        values = {one: differing[one].get(name, "") for one in alike}
+    added: dict[str, list[str]] = {signature: [] for signature in alike}
+    moved = _find_moved_groups(alike)
+    differing = {signature: _list_candidates(signature, names.get(signature, Names()), moved) for signature in alike}
+    for name in dict.fromkeys(name for signature in alike for name in differing[signature]):
+        values = {signature: differing[signature].get(name, "") for signature in alike}
         before = len({tuple(texts) for texts in added.values()})
-        after = len({(*texts, values[one]) for one, texts in added.items()})
+        after = len({(*texts, values[signature]) for signature, texts in added.items()})
         if after > before:
-            added = {one: [*texts, f"{name}:{values[one] or 'none'}"] for one, texts in added.items()}
+            added = {signature: [*texts, f"{name}:{values[signature] or 'none'}"] for signature, texts in added.items()}
         if after == len(alike):
             break
-    told = {one: "|".join([form, *texts]) for one, texts in added.items()}
-    for several in _collisions(told):
-        told |= {one: f"{told[one]}#{digits}" for one, digits in _fingerprints(several).items()}
-    return told
+    forms = {signature: "|".join([form, *texts]) for signature, texts in added.items()}
+    for members in _find_collisions(forms):
+        forms |= {
+            signature: f"{forms[signature]}#{digits}" for signature, digits in _choose_fingerprints(members).items()
+        }
+    return forms
 
 
-def _moved(alike: Sequence[str]) -> frozenset[str]:
+def _find_moved_groups(alike: Sequence[str]) -> frozenset[str]:
     """The parts of a configuration that may be why these signatures differ."""
-    held = [parts(one) for one in alike]
+    parts = [split_parts(signature_parts) for signature_parts in alike]
     differ = {
-        name.split(" ")[-1] for name in {key for one in held for key in one} if len({one.get(name) for one in held}) > 1
+        name.split(" ")[-1]
+        for name in {key for signature_parts in parts for key in signature_parts}
+        if len({signature_parts.get(name) for signature_parts in parts}) > 1
     }
     return frozenset(group for name in differ for group in SETTINGS.get(name, ()))
 
 
-def _candidates(signature: str, names: Names, moved: Collection[str]) -> dict[str, str]:
+def _list_candidates(signature: str, names: Names, moved: Collection[str]) -> dict[str, str]:
     """What may tell a signature from others, by name, the plainest first: columns, settings, parts that are texts, digests.
 
     Args:
         moved: parts of the configuration; what others set is not why signatures differ.
     """
     settings = {path: value for path, value in names.settings.items() if path.partition(".")[0] in moved}
-    held = {name: value for name, value in parts(signature).items() if name not in PLAIN}
-    texts = {name: value for name, value in held.items() if not _is_digest(value)}
-    digests = {name: value[:DIGITS] for name, value in held.items() if _is_digest(value)}
-    return {**names.columns, **settings, **texts, **digests, **{f"whole {name}": held[name] for name in digests}}
+    parts = {name: value for name, value in split_parts(signature).items() if name not in PLAIN}
+    texts = {name: value for name, value in parts.items() if not _is_digest(value)}
+    digests = {name: value[:DIGITS] for name, value in parts.items() if _is_digest(value)}
+    return {**names.columns, **settings, **texts, **digests, **{f"whole {name}": parts[name] for name in digests}}
 
 
 def _is_digest(value: str) -> bool:
     return len(value) >= DIGITS and all(character in "0123456789abcdef" for character in value)
 
 
-def _fingerprints(signatures: Sequence[str]) -> dict[str, str]:
+def _choose_fingerprints(signatures: Sequence[str]) -> dict[str, str]:
     """As many digits of each as tell them apart."""
     digits = DIGITS
-    while len({fingerprint(one, digits) for one in signatures}) < len(signatures):
+    while len({fingerprint(signature, digits) for signature in signatures}) < len(signatures):
         digits += DIGITS
-    return {one: fingerprint(one, digits) for one in signatures}
+    return {signature: fingerprint(signature, digits) for signature in signatures}
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
 
 
-def _names(rows: Sequence[Mapping[str, Any]], leaves: Mapping[str, Mapping[str, str]]) -> Names:
-    told = {
+def _collect_names(rows: Sequence[Mapping[str, Any]], leaves: Mapping[str, Mapping[str, str]]) -> Names:
+    joined = {
         name: "/".join(sorted({str(row[name]) for row in rows} - {""}))
         for name in ("subset", "extractor", "trained_on", "backend", *COLUMNS)
     }
-    columns = {name: told[name] for name in COLUMNS if told[name]}
+    columns = {name: joined[name] for name in COLUMNS if joined[name]}
     extractors, backends = ({str(row[name]) for row in rows} for name in ("extractor", "backend"))
     settings: dict[str, str] = {}
     for run in dict.fromkeys(str(row["run_id"]) for row in rows):
@@ -245,16 +255,16 @@ def _names(rows: Sequence[Mapping[str, Any]], leaves: Mapping[str, Mapping[str, 
             own = {"extractor": extractors, "backend": backends}.get(group)
             if group in _GROUPS and (own is None or any(label in name.split("+") for name in own)):
                 settings.setdefault(path, value)
-    return Names(told["subset"], told["extractor"], told["trained_on"], told["backend"], columns, settings)
+    return Names(joined["subset"], joined["extractor"], joined["trained_on"], joined["backend"], columns, settings)
 
 
 _GROUPS = {group for groups in SETTINGS.values() for group in groups}
 
 
-def _leaves(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def _list_leaves(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for name, value in config.items():
         own = f"{path}.{name}" if path else str(name)
         if isinstance(value, dict) and value:
-            yield from _leaves(value, own)
+            yield from _list_leaves(value, own)
         else:
             yield own, ",".join(map(str, value)) if isinstance(value, list) else str(value)

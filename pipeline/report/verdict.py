@@ -1,7 +1,7 @@
 """Whether each system protects, and which protects best: from the numbers of the answer to the sentence that can be quoted.
 
 The rule. A system **protects** where the paired test (corrected over the systems) shows that it discloses less than unprotected speech,
-each under its strongest attack, and nothing else explains that; else the verdict is **withheld** (:func:`_withheld`). Where the test shows that it discloses more, it **discloses more**; where it shows neither, the system is
+each under its strongest attack, and nothing else explains that; else the verdict is **withheld** (:func:`_explain_withholding`). Where the test shows that it discloses more, it **discloses more**; where it shows neither, the system is
 **not shown to protect**, and the same holds where nothing can be tested. Without a number of unprotected speech nothing is said of
 protection. Systems are ranked in words only among those that protect.
 """
@@ -17,9 +17,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from pipeline.metrics import D_ECE_MAX
-from pipeline.report import tables
-from pipeline.report.fitting import cut
-from pipeline.report.words import NOTHING, counted, joined
+from pipeline.report.formats import NOTHING, count_noun, format_number, join_words
+from pipeline.report.table import shorten
 from pipeline.tables import checks, results
 
 DIFFERENT = 0.05
@@ -51,7 +50,7 @@ NO_EVIDENCE = 1e-9
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-def attack(row: Row) -> str:
+def describe_attack(row: Row) -> str:
     """An attack in few words: who, with what, and whether it was adapted to the system."""
     if row.get("by_set"):
         return str(row["by_set"])
@@ -60,38 +59,38 @@ def attack(row: Row) -> str:
     return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}{both}"
 
 
-def by_set(attacks: Mapping[str, Row]) -> str:
+def describe_attack_by_set(attacks: Mapping[str, Row]) -> str:
     """The attack on each set of a mean in words, by what tells the names of the sets apart."""
     common = len(list(itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*attacks))))
-    return "; ".join(f"{name[common:]}: {attack(one)}" for name, one in attacks.items())
+    return "; ".join(f"{name[common:]}: {describe_attack(row)}" for name, row in attacks.items())
 
 
-def p_value(p: float) -> str:
+def format_p(p: float) -> str:
     """A p-value with two digits, not below what can be told."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def bits(value: float) -> str:
+def format_bits(value: float) -> str:
     """Bits with three digits."""
-    return tables.number(value, "bit")
+    return format_number(value, "bit")
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """A fraction as a percentage with one digit."""
     return f"{100 * value:.1f}"
 
 
-def completed(row: Row) -> dict[str, Any]:
+def complete_row(row: Row) -> dict[str, Any]:
     """A row of the leaderboard with what it shows: the lowest EER and the corrected D_ECE, of older runs those of the strongest attack."""
-    found = dict(row)
+    complete = dict(row)
     if math.isnan(row["lowest_eer"]):
-        found |= {f"lowest_eer{end}": row[f"eer{end}"] for end in ("", "_low", "_high")}
+        complete |= {f"lowest_eer{end}": row[f"eer{end}"] for end in ("", "_low", "_high")}
     if math.isnan(row["d_ece_corrected"]):
-        found["d_ece_corrected"] = row["d_ece"]
-    return found
+        complete["d_ece_corrected"] = row["d_ece"]
+    return complete
 
 
-def of_difference(row: Row) -> str:
+def describe_difference(row: Row) -> str:
     """One difference as a sentence; its numbers are B minus A."""
     where = f"On {row['subset']}, " + (
         "each under its strongest attack" if row["under"] == "strongest" else f"under {row['attack']}"
@@ -99,30 +98,30 @@ def of_difference(row: Row) -> str:
     two = f"{row['system']} and {row['reference']}"
     if math.isnan(row.get("difference", math.nan)):
         return f"{where}, {two} cannot be compared: {row['reason']}."
-    said = f"{where}, {_more_or_less(row)}{_interval_of(row)}"
+    text = f"{where}, {_describe_size(row)}{_format_size_interval(row)}"
     p = row.get("p_value", math.nan)
     if math.isnan(p):
-        return f"{said}; not tested: {row['reason']}."
+        return f"{text}; not tested: {row['reason']}."
     corrected, n = row["p_holm"], row["n_compared"]
     how = f" after Holm's correction for {n} comparisons" if n > 1 else ""
-    verdict = "they are different" if corrected <= DIFFERENT else "they are not shown to be different"
-    return f"{said}; {p_value(corrected)}{how}: {verdict}."
+    conclusion = "they are different" if corrected <= DIFFERENT else "they are not shown to be different"
+    return f"{text}; {format_p(corrected)}{how}: {conclusion}."
 
 
-def _more_or_less(row: Row) -> str:
+def _describe_size(row: Row) -> str:
     size = abs(row["difference"])
     if row["metric"] == "eer" and size == 0:
         return f"the EER of {row['system']} is that of {row['reference']}"
     if row["metric"] == "eer":
         word = "higher" if row["difference"] > 0 else "lower"
-        return f"the EER of {row['system']} is {percent(size)} points {word} than that of {row['reference']}"
+        return f"the EER of {row['system']} is {format_percent(size)} points {word} than that of {row['reference']}"
     if size == 0:
         return f"{row['system']} discloses as much as {row['reference']}"
     word = "more" if row["difference"] > 0 else "less"
-    return f"{row['system']} discloses {bits(size)} bit {word} than {row['reference']}"
+    return f"{row['system']} discloses {format_bits(size)} bit {word} than {row['reference']}"
 
 
-def _interval_of(row: Row) -> str:
+def _format_size_interval(row: Row) -> str:
     if math.isnan(row.get("low", math.nan)):
         return ""
     scale, unit = (100, " points") if row["metric"] == "eer" else (1, " bit")
@@ -163,26 +162,28 @@ class Verdict:
         if self.unprotected is None:
             return ""
         (eer, d_ece), (their_eer, their_d_ece) = (
-            (float(percent(row["lowest_eer"])), round(row["d_ece_corrected"], 3))
+            (float(format_percent(row["lowest_eer"])), round(row["d_ece_corrected"], 3))
             for row in (self.row, self.unprotected)
         )
-        found = [("a lower EER", eer < their_eer), ("a higher D_ECE", d_ece > their_d_ece)]
-        return joined(what for what, is_so in found if is_so)
+        comparisons = [("a lower EER", eer < their_eer), ("a higher D_ECE", d_ece > their_d_ece)]
+        return join_words(text for text, is_so in comparisons if is_so)
 
 
-def verdicts(board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame) -> list[Verdict]:
+def find_verdicts(
+    board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame
+) -> list[Verdict]:
     """What is shown of each anonymised system that has a number, in the order of the leaderboard."""
-    rows = [completed(row) for row in results.records(board) if row["subset"] == subset]
+    rows = [complete_row(row) for row in results.records(board) if row["subset"] == subset]
     valued = [row for row in rows if not math.isnan(row["d_ece"])]
     unprotected = [row for row in valued if not row["anonymised"]]
-    return [_verdict(row, unprotected, differences, diagnostics) for row in valued if row["anonymised"]]
+    return [_judge_system(row, unprotected, differences, diagnostics) for row in valued if row["anonymised"]]
 
 
 def judge(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame) -> pd.DataFrame:
     """The leaderboard with its columns ``verdict`` and ``withheld`` (why)."""
     judged = board.copy()
     for subset in dict.fromkeys(board["subset"].astype(str)):
-        for verdict in verdicts(board, differences, subset, diagnostics):
+        for verdict in find_verdicts(board, differences, subset, diagnostics):
             place = (judged["subset"] == subset) & (judged["system"] == verdict.system)
             judged.loc[place, "verdict"] = WORDS[verdict.kind]
             if verdict.kind == "withheld":
@@ -190,15 +191,17 @@ def judge(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFr
     return judged
 
 
-def _verdict(row: Row, unprotected: Sequence[Row], differences: pd.DataFrame, diagnostics: pd.DataFrame) -> Verdict:
+def _judge_system(
+    row: Row, unprotected: Sequence[Row], differences: pd.DataFrame, diagnostics: pd.DataFrame
+) -> Verdict:
     """The least reassuring verdict over all that is unprotected."""
-    compared = [_against(row, one, differences) for one in unprotected]
-    worst = max(compared, key=lambda one: REASSURING.index(one.kind), default=Verdict(row, "unknown"))
-    reason = _withheld(row, diagnostics) if worst.kind == "protects" else ""
+    compared = [_compare(row, reference, differences) for reference in unprotected]
+    worst = max(compared, key=lambda reference: REASSURING.index(reference.kind), default=Verdict(row, "unknown"))
+    reason = _explain_withholding(row, diagnostics) if worst.kind == "protects" else ""
     return replace(worst, kind="withheld", reason=reason) if reason else worst
 
 
-def _withheld(row: Row, diagnostics: pd.DataFrame) -> str:
+def _explain_withholding(row: Row, diagnostics: pd.DataFrame) -> str:
     """Why a lower disclosure shows no protection; '' if nothing but protection is known to explain it."""
     system = str(row["system"])
     for finding in results.records(diagnostics) if len(diagnostics) else []:
@@ -217,8 +220,8 @@ def _withheld(row: Row, diagnostics: pd.DataFrame) -> str:
     return ""
 
 
-def _against(row: Row, unprotected: Row, differences: pd.DataFrame) -> Verdict:
-    compared = pair(differences, str(row["subset"]), str(row["system"]), str(unprotected["system"]))
+def _compare(row: Row, unprotected: Row, differences: pd.DataFrame) -> Verdict:
+    compared = find_difference(differences, str(row["subset"]), str(row["system"]), str(unprotected["system"]))
     if compared is None or math.isnan(compared["p_holm"]):
         return Verdict(row, "untested", unprotected, reason="" if compared is None else str(compared["reason"]))
     p, step = compared["p_holm"], compared["difference"]
@@ -232,9 +235,9 @@ def _against(row: Row, unprotected: Row, differences: pd.DataFrame) -> Verdict:
     return Verdict(row, kind, unprotected, p)
 
 
-def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[str, Any] | None:
+def find_difference(differences: pd.DataFrame, subset: str, system: str, reference: str) -> dict[str, Any] | None:
     """The comparison of two systems by D_ECE, each under its strongest attack."""
-    wanted = (subset, "strongest", "d_ece", {one, other})
+    wanted = (subset, "strongest", "d_ece", {system, reference})
     for row in results.records(differences):
         if (row["subset"], row["under"], row["metric"], {row["system"], row["reference"]}) == wanted:
             return row
@@ -244,17 +247,21 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 # --- the sentence ---------------------------------------------------------------------------------------------------
 
 
-def sentence(
+def write_sentence(
     board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame, longest: int = 10**6
 ) -> str:
     """What a reviewer could quote of one subset: whether the systems protect, compared with unprotected speech, which protects best, and
     the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no protected speech was attacked."""
-    found = verdicts(board, differences, subset, diagnostics)
-    if not found:
+    judged = find_verdicts(board, differences, subset, diagnostics)
+    if not judged:
         return ""
-    first = lead(found)
-    others = [one for one in found if one is not first]
-    parts = [f"On {subset}, {_headline(first, others)}", *_scale(first, others), *_others(first, others, differences)]
+    first = find_lead(judged)
+    others = [verdict for verdict in judged if verdict is not first]
+    parts = [
+        f"On {subset}, {_write_headline(first, others)}",
+        *_write_scale(first, others),
+        *_write_others(first, others, differences),
+    ]
     if first.unprotected is not None and first.unprotected["chance"] == "within":
         parts.append("The attacks do not recognise unprotected speech either, so that they show nothing.")
     elif first.row["chance"] == "within" and first.kind == "protects":
@@ -262,23 +269,23 @@ def sentence(
     ranked = [row for row in results.records(board) if row["subset"] == subset and row["anonymised"]]
     without = [str(row["system"]) for row in ranked if math.isnan(row["d_ece"])]
     if without:
-        parts.append(f"There is no number for {joined(without)}.")
-    parts += _unattacked(found)
-    doubt = doubt_about(first.row, diagnostics)
+        parts.append(f"There is no number for {join_words(without)}.")
+    parts += _list_untried(judged)
+    doubt = find_doubt(first.row, diagnostics)
     if doubt and not (first.kind == "withheld" and first.reason in doubt):
         which = f"the attack on {first.system}" if others else "this attack"
-        parts.append(f"Doubt about {which}: {cut(doubt, longest)}")
+        parts.append(f"Doubt about {which}: {shorten(doubt, longest)}")
     return " ".join(parts)
 
 
-def lead(found: Sequence[Verdict]) -> Verdict:
+def find_lead(verdicts: Sequence[Verdict]) -> Verdict:
     """The system that the sentence begins with: the best of those that protect, else the first of the leaderboard."""
-    return next((one for one in found if one.kind == "protects"), found[0])
+    return next((verdict for verdict in verdicts if verdict.kind == "protects"), verdicts[0])
 
 
-def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
+def _write_headline(first: Verdict, others: Sequence[Verdict]) -> str:
     """What is shown, with the numbers of the system that comes first."""
-    numbers = _in_full(first.row)
+    numbers = _format_in_full(first.row)
     if first.kind == "unknown":
         return (
             "nothing can be said of protection, because there is no number of unprotected speech to compare with (attack it too: "
@@ -289,7 +296,7 @@ def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
     if first.kind == "withheld" and not others:
         return f"nothing can be said of protection: {first.reason}. {first.system}: {numbers}."
     if others:
-        return f"no system is shown to protect. {first.system}{_status(first, first)}: {numbers}."
+        return f"no system is shown to protect. {first.system}{_describe_status(first, first)}: {numbers}."
     if first.kind == "more":
         return f"{first.system} does not protect, it discloses more than unprotected speech: {numbers}."
     worse = f" and shows {first.worse} than unprotected speech" if first.worse else ""
@@ -298,115 +305,118 @@ def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
 
 def _is_best(first: Verdict, others: Sequence[Verdict]) -> bool:
     """Whether every other system is shown to protect worse."""
-    ranks = [one.row["rank"] for one in (first, *others)]
+    ranks = [verdict.row["rank"] for verdict in (first, *others)]
     return bool(others) and not any(map(pd.isna, ranks)) and min(ranks[1:]) > ranks[0]
 
 
-def _in_full(row: Row) -> str:
+def _format_in_full(row: Row) -> str:
     """EER, then D_ECE, each with its interval, and which attack has the lowest EER."""
     n = int(row["n_attacks"])
-    by = str(row["lowest_eer_attack"]) or attack(row)
+    by = str(row["lowest_eer_attack"]) or describe_attack(row)
     tried = f"lowest of {n} attacks, {by}" if n > 1 else f"the only attack, {by}"
     low, high = row["lowest_eer_low"], row["lowest_eer_high"]
-    interval = "" if math.isnan(low) else f"95 % interval {percent(low)} to {percent(high)}; "
+    interval = "" if math.isnan(low) else f"95 % interval {format_percent(low)} to {format_percent(high)}; "
     ends = [row["d_ece_low"], row["d_ece_high"]]
-    span = "" if any(map(math.isnan, ends)) else f" ({bits(ends[0])} to {bits(ends[1])})"
+    span = "" if any(map(math.isnan, ends)) else f" ({format_bits(ends[0])} to {format_bits(ends[1])})"
     partial = f", on {row['n_used']} of {row['n_expected']} trials" if row["status"] == "partial" else ""
-    return f"EER {percent(row['lowest_eer'])} % ({interval}{tried}), D_ECE {bits(row['d_ece_corrected'])} bit{span}{partial}"
+    return f"EER {format_percent(row['lowest_eer'])} % ({interval}{tried}), D_ECE {format_bits(row['d_ece_corrected'])} bit{span}{partial}"
 
 
-def _in_short(row: Row) -> str:
-    return f"EER {percent(row['lowest_eer'])} %, D_ECE {bits(row['d_ece_corrected'])} bit"
+def _format_in_short(row: Row) -> str:
+    return f"EER {format_percent(row['lowest_eer'])} %, D_ECE {format_bits(row['d_ece_corrected'])} bit"
 
 
-def _compared(one: Verdict) -> str:
+def _describe_comparison(verdict: Verdict) -> str:
     """How a further system compares with unprotected speech, as a clause."""
-    worse = f"{one.worse} than unprotected speech, " if one.worse and one.kind != "more" else ""
-    return f" ({worse}{_tested(one)})"
+    worse = f"{verdict.worse} than unprotected speech, " if verdict.worse and verdict.kind != "more" else ""
+    return f" ({worse}{_describe_test(verdict)})"
 
 
-def _tested(one: Verdict) -> str:
-    if one.kind == "untested":
-        return f"not tested{f': {one.reason}' if one.reason else ''}"
-    return p_value(one.p)
+def _describe_test(verdict: Verdict) -> str:
+    if verdict.kind == "untested":
+        return f"not tested{f': {verdict.reason}' if verdict.reason else ''}"
+    return format_p(verdict.p)
 
 
-def _scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
+def _write_scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
     """What unprotected speech discloses, the most that is possible, and whether the first system is told from it."""
     if first.unprotected is None:
         return
     worse = f", {first.system} has {first.worse}" if first.worse and (others or first.kind == "protects") else ""
-    said = f"{_in_short(first.unprotected)}, of at most {bits(D_ECE_MAX)} bit"
-    tested = "" if first.kind == "withheld" else f" (difference: {_tested(first)}{worse})"
-    yield f"Unprotected speech: {said}{tested}."
+    numbers = f"{_format_in_short(first.unprotected)}, of at most {format_bits(D_ECE_MAX)} bit"
+    tested = "" if first.kind == "withheld" else f" (difference: {_describe_test(first)}{worse})"
+    yield f"Unprotected speech: {numbers}{tested}."
 
 
-def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:
+def _write_others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:
     """The other systems: those that disclose more than unprotected speech, then as they are ranked."""
-    ordered = sorted(others, key=lambda one: one.kind != "more")
-    for one in ordered[:MOST_NAMED]:
-        said = f"{one.system}{_status(first, one)}: {_in_short(one.row)}"
-        alike = one.kind == first.kind and one.reason == first.reason
-        if alike and one.kind == "protects":
-            said += _step(first, one, differences)
-        elif one.kind != "withheld" and not (alike and one.kind in ("untested", "unknown")):
-            said += _compared(one)
-        yield f"{said}."
-    rest = ordered[MOST_NAMED:]
-    if rest:
-        protect = sum(one.kind == "protects" for one in rest)
-        said = f", of which {protect or 'none'} {'are' if protect > 1 else 'is'} shown to protect"
-        yield f"The table has {counted(len(rest), 'more system')}{'' if first.kind == 'unknown' else said}."
+    ordered = sorted(others, key=lambda verdict: verdict.kind != "more")
+    for verdict in ordered[:MOST_NAMED]:
+        text = f"{verdict.system}{_describe_status(first, verdict)}: {_format_in_short(verdict.row)}"
+        alike = verdict.kind == first.kind and verdict.reason == first.reason
+        if alike and verdict.kind == "protects":
+            text += _describe_step(first, verdict, differences)
+        elif verdict.kind != "withheld" and not (alike and verdict.kind in ("untested", "unknown")):
+            text += _describe_comparison(verdict)
+        yield f"{text}."
+    unnamed = ordered[MOST_NAMED:]
+    if unnamed:
+        protect = sum(verdict.kind == "protects" for verdict in unnamed)
+        text = f", of which {protect or 'none'} {'are' if protect > 1 else 'is'} shown to protect"
+        yield f"The table has {count_noun(len(unnamed), 'more system')}{'' if first.kind == 'unknown' else text}."
 
 
-def _status(first: Verdict, one: Verdict) -> str:
+def _describe_status(first: Verdict, verdict: Verdict) -> str:
     """What is shown of a further system, where the headline has not said it of all."""
-    if one.kind == "more":
+    if verdict.kind == "more":
         return " discloses more than unprotected speech"
-    if one.kind == "withheld":
-        return f" cannot be judged ({one.reason})"
+    if verdict.kind == "withheld":
+        return f" cannot be judged ({verdict.reason})"
     if first.kind != "protects":
         return ""
-    return " protects too" if one.kind == "protects" else " is not shown to protect"
+    return " protects too" if verdict.kind == "protects" else " is not shown to protect"
 
 
-def _step(first: Verdict, one: Verdict, differences: pd.DataFrame) -> str:
+def _describe_step(first: Verdict, other: Verdict, differences: pd.DataFrame) -> str:
     """Whether the first of two systems that protect is shown to protect better."""
-    compared = pair(differences, str(first.row["subset"]), first.system, one.system)
+    compared = find_difference(differences, str(first.row["subset"]), first.system, other.system)
     if compared is None or math.isnan(compared["p_holm"]):
         return f" (not tested against {first.system})"
     told = "worse than" if compared["p_holm"] <= DIFFERENT else "cannot be told from"
-    return f" ({told} {first.system}, {p_value(compared['p_holm'])})"
+    return f" ({told} {first.system}, {format_p(compared['p_holm'])})"
 
 
-def _unattacked(found: Sequence[Verdict]) -> Iterator[str]:
+def _list_untried(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """What was not tried: an attacker who enrols protected speech, and the checks of the attacks."""
     # A run of an older version does not say which attacks there were.
-    known = [one for one in found if one.row["lowest_eer_attack"]]
-    without = [one.system for one in known if not one.row["pp_attack"]]
+    described = [verdict for verdict in verdicts if verdict.row["lowest_eer_attack"]]
+    without = [verdict.system for verdict in described if not verdict.row["pp_attack"]]
     if without:
-        yield NO_PROTECTED.format(of="" if len(without) == len(found) else f" of {joined(without)}")
-    unchecked = next((str(one.row["unchecked"]) for one in found if one.row["unchecked"]), "")
+        yield NO_PROTECTED.format(of="" if len(without) == len(verdicts) else f" of {join_words(without)}")
+    unchecked = next((str(verdict.row["unchecked"]) for verdict in verdicts if verdict.row["unchecked"]), "")
     if unchecked:
         yield f"Whether the attacks were strong enough was not checked ({unchecked})."
 
 
-def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
+def find_doubt(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
-    flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
-    flagged = [one for one in flagged if one["check"] not in checks.OF_NUMBERS]
+    flagged = (
+        [finding for finding in results.records(diagnostics) if bool(finding["flagged"])] if len(diagnostics) else []
+    )
+    flagged = [finding for finding in flagged if finding["check"] not in checks.OF_NUMBERS]
     # What was found wrong comes before what else could be tried.
-    flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
+    flagged.sort(key=lambda finding: str(finding["check"]) in ADVICE)
 
-    def fits(one: Row) -> int | None:
+    def count_matches(finding: Row) -> int | None:
         names = ("subset", "system", "condition", "attacker", "extractor", "trained_on", "backend")
-        held = [(str(one[name] or ""), str(row[name]).split(" / ")) for name in names]
+        pairs = [(name, str(finding[name] or ""), str(row[name]).split(" / ")) for name in names]
         if any(
-            said and said not in own and not (name == "subset" and row["n_sets"] > 1)
-            for name, (said, own) in zip(names, held)
+            value and value not in own and not (name == "subset" and row["n_sets"] > 1) for name, value, own in pairs
         ):
             return None
-        return -sum(bool(said) for said, _ in held)
+        return -sum(bool(value) for _, value, _ in pairs)
 
-    known = [(number, place) for place, one in enumerate(flagged) if (number := fits(one)) is not None]
-    return str(flagged[min(known)[1]]["sentence"]) if known else ""
+    fitting = [
+        (number, place) for place, finding in enumerate(flagged) if (number := count_matches(finding)) is not None
+    ]
+    return str(flagged[min(fitting)[1]]["sentence"]) if fitting else ""

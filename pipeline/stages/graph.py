@@ -78,7 +78,7 @@ class Graph:
     Attributes:
         products: what is read from what the tasks leave.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
-        limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
+        limits: what was asked for and gives no row (:mod:`pipeline.tables.run_files`).
         trained_on: by the label of a back end that is trained, how many speakers each of its training sets has, by what messages call it.
         left_out: of systems that are not ranked because tasks failed: that they are not, and why.
     """

@@ -193,10 +193,10 @@ class Chosen(Generic[C]):
             ModelMissing: they are not here, or may not be read.
         """
         try:
-            found: Weights | None = self.component.weights(self.settings, models)
+            weights: Weights | None = self.component.weights(self.settings, models)
         except OSError as error:
             raise make_unreadable(error, models) from error
-        return found
+        return weights
 
     @property
     def module(self) -> str:
@@ -255,7 +255,7 @@ class Evaluation:
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
-        more: dict[str, Any] = {"averages": {label: one.numeric() for label, one in self.averages.items()}}
+        more: dict[str, Any] = {"averages": {label: chosen.numeric() for label, chosen in self.averages.items()}}
         more["derived"] = list(self.derived)
         more["report"] = self.report.numeric() if self.report != ReportSettings() else {}
         return {
@@ -264,11 +264,11 @@ class Evaluation:
             "fusion": list(self.fusion),
             "diagnostics": self.diagnostics,
             "allow_partial": self.allow_partial,
-            "system": {label: one.numeric() for label, one in self.systems.items()},
-            "extractor": {label: one.numeric() for label, one in self.extractors.items()},
-            "attacker": {label: one.numeric() for label, one in self.attackers.items()},
-            "backend": {label: one.numeric() for label, one in self.backends.items()},
-            "metric": {label: one.numeric() for label, one in self.metrics.items()},
+            "system": {label: chosen.numeric() for label, chosen in self.systems.items()},
+            "extractor": {label: chosen.numeric() for label, chosen in self.extractors.items()},
+            "attacker": {label: chosen.numeric() for label, chosen in self.attackers.items()},
+            "backend": {label: chosen.numeric() for label, chosen in self.backends.items()},
+            "metric": {label: chosen.numeric() for label, chosen in self.metrics.items()},
             # A run that forms nothing has the digest that it had before anything could be formed.
             **{name: value for name, value in more.items() if value},
         }
@@ -281,7 +281,9 @@ class Evaluation:
             "backend": self.backends,
             "metric": self.metrics,
         }
-        return {f"{group} {label}": one for group, chosen in groups.items() for label, one in chosen.items()}
+        return {
+            f"{group} {label}": component for group, chosen in groups.items() for label, component in chosen.items()
+        }
 
     @property
     def original(self) -> str:
@@ -297,14 +299,16 @@ class Evaluation:
         """Whether the run trains something on a system's anonymised speech: a back end, or an extractor that none is found of."""
         if not self.adapting:
             return False
-        if any(one.component.is_fitted(one.settings) for one in self.backends.values()):
+        if any(chosen.component.is_fitted(chosen.settings) for chosen in self.backends.values()):
             return True
         if not self.models.adapted:
             return True
-        wanting = {label: one for label, one in self.extractors.items() if (label, system) not in self.models.adapted}
-        return any(one.component.adaptation(one.settings, self.train) is not None for one in wanting.values())
+        wanting = {
+            label: chosen for label, chosen in self.extractors.items() if (label, system) not in self.models.adapted
+        }
+        return any(chosen.component.adaptation(chosen.settings, self.train) is not None for chosen in wanting.values())
 
     @property
     def adapting(self) -> dict[str, AttackerSettings]:
         """The attackers whose models are trained on anonymised speech."""
-        return {label: one for label, one in self.attackers.items() if one.adapts}
+        return {label: attacker for label, attacker in self.attackers.items() if attacker.adapts}

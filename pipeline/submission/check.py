@@ -18,13 +18,14 @@ from pipeline.datasets.listings import Listing, Utterance
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.names import join_few
-from pipeline.submission import files, hearing, lists, sounds, treatment
+from pipeline.submission.audio_checks import check_audio, check_second_run
+from pipeline.submission.file_checks import check_cross_sex, check_data, check_files
 from pipeline.submission.findings import Check, Report
-from pipeline.submission.side import Side, row
+from pipeline.submission.side import Side, decode_files, make_row
 
 
 @dataclass(frozen=True)
-class Given:
+class Folder:
     """A folder to check.
 
     Attributes:
@@ -36,15 +37,17 @@ class Given:
     copy: Copy
 
 
-def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path, kept: Path) -> Report:
+def check_submission(
+    settings: DatasetSettings, folders: Sequence[Folder], threads: int, recordings: Path, cache: Path
+) -> Report:
     """Check folders of anonymised audio, and the data set that they belong to.
 
     Args:
         settings: of the data set.
-        given: the folders; training speech is looked at for those of it alone.
+        folders: training speech is looked at for those of it alone.
         threads: files that are decoded at a time.
         recordings: where segments and what lies in archives are written as files.
-        kept: where it is kept how files resemble their originals.
+        cache: where it is kept how files resemble their originals.
     """
     begun = time.monotonic()
     listing = Listing()
@@ -55,64 +58,60 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
     except DataError as error:
         if not listing.faults.found:
             raise
-        said = f"nothing else can be checked: {error.what}"
-        data = lists.data(listing.faults)
-        return Report((Check("data", "", "wrong", data.found, 0, said, data.mend),), (said,))
-    training = any(one.copy.training for one in given)
-    rows = [one for one in rows if training or one.role != "train"]
+        text = f"nothing else can be checked: {error.what}"
+        data = check_data(listing.faults)
+        return Report((Check("data", "", "wrong", data.findings, 0, text, data.mend),), (text,))
+    training = any(folder.copy.training for folder in folders)
+    rows = [row for row in rows if training or row.role != "train"]
     cut = external_files.Cutting(recordings, threads)
-    found = [external_files.list_copy(one.copy, _wanted(rows, one.copy.training), cut) for one in given]
-    originals = [one.path for one in rows if one.path]
-    anonymised = [path for one in found for _, path in one.chosen]
-    heard = hearing.hear([*originals, *anonymised], threads, 3600 * settings.longest_hours)
-    dropped, _ = corpus.check_files(listing, rows, {path: heard[path].probe for path in originals})
-    corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
-    everyone = [row(one) for one in rows]
-    compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=kept)
-    sides = [
-        Side(one.label, one.copy, wanted, everyone, names, heard, compare)
-        for one, names in zip(given, found)
-        for wanted in [[row(of) for of in _rows(rows, one.copy.training)]]
+    copies = [
+        external_files.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
     ]
-    checks = [made for side in sides for made in _of(side, sides, listing)]
-    checks += lists.checks(listing.lists, listed, listing.faults)
-    return Report(tuple(checks), tuple(_measured(rows, sides, threads, training, time.monotonic() - begun)))
+    originals = [row.path for row in rows if row.path]
+    anonymised = [path for copy in copies for _, path in copy.chosen]
+    decoded = decode_files([*originals, *anonymised], threads, 3600 * settings.longest_hours)
+    dropped, _ = corpus.check_files(listing, rows, {path: decoded[path].probe for path in originals})
+    corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
+    everyone = [make_row(row) for row in rows]
+    compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=cache)
+    sides = []
+    for folder, copy in zip(folders, copies):
+        wanted = [make_row(row) for row in _select_rows(rows, folder.copy.training)]
+        sides.append(Side(folder.label, folder.copy, wanted, everyone, copy, decoded, compare))
+    checks = [check for side in sides for check in _check_side(side, sides)]
+    checks += [check_data(listing.faults), check_cross_sex(listing.lists, listed)]
+    return Report(tuple(checks), tuple(_describe_extent(sides, threads, training, time.monotonic() - begun)))
 
 
-def _rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
-    return [one for one in rows if (one.role == "train") == training]
+def _select_rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
+    return [row for row in rows if (row.role == "train") == training]
 
 
-def _wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
-    columns: list[dict[str, Any]] = [row(one) for one in _rows(rows, training)]
-    return pd.DataFrame(
-        columns, columns=["utterance", "speaker", "sex", "set", "role", "position", "path"], dtype=object
-    )
+def _tabulate_wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
+    wanted: list[dict[str, Any]] = [make_row(row) for row in _select_rows(rows, training)]
+    columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
+    return pd.DataFrame(wanted, columns=columns, dtype=object)
 
 
-def _of(side: Side, sides: Sequence[Side], listing: Listing) -> list[Check]:
+def _check_side(side: Side, sides: Sequence[Side]) -> list[Check]:
     """The checks of one folder."""
-    made = [*files.checks(side), *sounds.checks(side)]
+    checks = [*check_files(side), *check_audio(side)]
     if side.copy.setting == "second_root":
-        first = [one for one in sides if one.copy.label == side.copy.label and one.copy.setting == "root"]
-        made += [sounds.second_run(one, side) for one in first if not one.copy.training]
-    return made if side.copy.training else [*made, treatment.treated(side, listing.lists)]
+        same = [other for other in sides if other.copy.label == side.copy.label and other.copy.setting == "root"]
+        checks += [check_second_run(first, side) for first in same if not first.copy.training]
+    return checks
 
 
-def _measured(
-    rows: Sequence[Utterance], sides: Sequence[Side], threads: int, training: bool, seconds: float
-) -> list[str]:
+def _describe_extent(sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:
     """What was looked at."""
-    said = []
+    lines = []
     for side in sides:
-        sets = join_few(sorted({str(one["set"]) for one in side.wanted}), 8)
-        minutes = sum(side.heard[path].seconds for _, path in side.files.chosen) / 60
-        said.append(
+        sets = join_few(sorted({str(row["set"]) for row in side.wanted}), 8)
+        minutes = sum(side.decoded[path].seconds for _, path in side.files.chosen) / 60
+        lines.append(
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
-            f"beside {sum(of is not None for of in {one['path'] for one in side.wanted})} originals"
+            f"beside {sum(path is not None for path in {row['path'] for row in side.wanted})} originals"
         )
-        said += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
-    said.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
-    if not training:
-        said.append("training speech was not looked at (--training does)")
-    return said
+        lines += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
+    lines.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
+    return lines if training else [*lines, "training speech was not looked at (--training does)"]

@@ -20,7 +20,7 @@ VERDICTS: dict[Verdict, str] = {
 """In the order of the page."""
 
 
-def html(report: Report, title: str) -> str:
+def render_page(report: Report, title: str) -> str:
     """The page. Whatever comes from files is escaped, and nothing on it is loaded from elsewhere."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([TEMPLATES, REPORT]),
@@ -30,7 +30,7 @@ def html(report: Report, title: str) -> str:
         lstrip_blocks=True,
     )
     style = (REPORT / "style.css").read_text(encoding="utf-8")
-    checks = [check for verdict in VERDICTS for check in report.of(verdict)]
+    checks = [check for verdict in VERDICTS for check in report.select(verdict)]
     return environment.get_template("submission.html.j2").render(
         report=report, checks=checks, title=title, style=style, verdicts=VERDICTS, version=__version__
     )

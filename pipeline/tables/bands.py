@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.tables import written
+from pipeline.tables import run_files
 
 TABLE = "bands.parquet"
 STRONGEST = "strongest attack"
@@ -25,4 +25,4 @@ def read(folder: Path) -> pd.DataFrame:
     path = folder / TABLE
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS))
-    return written.parquet(path).reindex(columns=list(COLUMNS), fill_value="ok")
+    return run_files.read_parquet(path).reindex(columns=list(COLUMNS), fill_value="ok")

@@ -27,7 +27,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 8}
 
 def depth(text: str) -> int:
     """How deep the brackets of a text are nested."""
-    return max(itertools.accumulate((one in "([{") - (one in ")]}") for one in text), default=0)
+    return max(itertools.accumulate((character in "([{") - (character in ")]}") for character in text), default=0)
 
 
 def bounded(loader: type[Any]) -> type[Any]:

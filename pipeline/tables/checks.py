@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.tables import written
+from pipeline.tables import run_files
 
 TABLE = "diagnostics.parquet"
 IDENTITY = ("dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend")
@@ -65,4 +65,4 @@ def frame(findings: Iterable[tuple[Mapping[str, str], Finding]]) -> pd.DataFrame
 def read(folder: Path) -> pd.DataFrame:
     """The findings in a run folder; none where there is no such file."""
     path = folder / TABLE
-    return written.parquet(path) if path.is_file() else frame([])
+    return run_files.read_parquet(path) if path.is_file() else frame([])

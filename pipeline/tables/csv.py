@@ -32,8 +32,8 @@ def text(table: pd.DataFrame, float_format: str) -> str:
             returns = returns or any(isinstance(cell, str) and "\r" in cell for cell in cells)
     # A carriage return is not quoted by itself, and ends a line for most readers.
     quoting: Literal[0, 2] = plain.QUOTE_NONNUMERIC if returns else plain.QUOTE_MINIMAL
-    found: str = escaped.to_csv(index=False, float_format=float_format, lineterminator="\n", quoting=quoting)
-    return found
+    content: str = escaped.to_csv(index=False, float_format=float_format, lineterminator="\n", quoting=quoting)
+    return content
 
 
 def read(path: Path, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
@@ -58,8 +58,8 @@ def read(path: Path, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
 def _column(column: pd.Series) -> list[Any]:
     """The cells of a column; of equal texts, of which tables are full, each is looked at once."""
     cells = column.to_numpy(dtype=object).tolist()
-    known = {cell: _escaped(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
-    return [known[cell] if isinstance(cell, str) else cell for cell in cells]
+    escaped = {cell: _escaped(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
+    return [escaped[cell] if isinstance(cell, str) else cell for cell in cells]
 
 
 def _escaped(cell: Any) -> Any:

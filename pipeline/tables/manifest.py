@@ -77,7 +77,9 @@ def digest(table: pd.DataFrame, columns: Sequence[str] = tuple(KEYED)) -> str:
     ``position`` is no part of it; what uses it (the seeding mode ``vpc2024``) adds it: ``digest(m, [*KEYED, "position"])``.
     """
     rows = table[list(columns)].sort_values(IDENTITY, kind="stable")
-    return digest_of("manifest", list(columns), [[_plain(value) for value in row] for row in rows.to_numpy(object)])
+    return digest_of(
+        "manifest", list(columns), [[_make_plain(value) for value in row] for row in rows.to_numpy(object)]
+    )
 
 
 def seconds(table: pd.DataFrame) -> pd.Series:
@@ -85,7 +87,7 @@ def seconds(table: pd.DataFrame) -> pd.Series:
     return table["samples"] / table["sample_rate"]
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     return value if isinstance(value, str) else int(value)
 
 
@@ -122,8 +124,8 @@ def rows_of(source: Any) -> pd.DataFrame:
     """The rows that an input of a task stands for: rows themselves, an artefact that holds a manifest, or several."""
     if isinstance(source, pd.DataFrame):
         return source
-    several = source if isinstance(source, (list, tuple)) else [source]
-    return pd.concat([read(made.folder, made.digest) for made in several], ignore_index=True)
+    artefacts = source if isinstance(source, (list, tuple)) else [source]
+    return pd.concat([read(artefact.folder, artefact.digest) for artefact in artefacts], ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +174,8 @@ class Listing:
 
     def digests(self, wanted: Wanted) -> list[str]:
         """The ``sha256`` of the rows that :meth:`matching` gives; raises as it does."""
-        found: list[str] = self._sha256[self._places.of(wanted)].tolist()
-        return found
+        digests: list[str] = self._sha256[self._places.of(wanted)].tolist()
+        return digests
 
     @functools.cached_property
     def _sha256(self) -> np.ndarray:
@@ -197,25 +199,27 @@ class _Places:
         return self._found[wanted]
 
     def _look(self, wanted: Wanted) -> np.ndarray:
-        asked = _identities(wanted.table)
-        places = [self._there.get(one, -1) for one in asked]
+        identities = _identities(wanted.table)
+        places = [self._there.get(identity, -1) for identity in identities]
         if -1 in places:
-            lost = [utterance for (_, utterance), place in zip(asked, places) if place < 0]
-            raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
+            missing = [utterance for (_, utterance), place in zip(identities, places) if place < 0]
+            raise LookupError(f"{len(missing)} utterances are not in the manifest of the system, first {missing[:3]}")
         return np.array(places, int)
 
     @functools.cached_property
     def _there(self) -> dict[tuple[str, str], int]:
-        return {one: place for place, one in enumerate(_identities(self._rows))}
+        return {identity: place for place, identity in enumerate(_identities(self._rows))}
 
 
 def _identities(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return list(zip(*(rows[name].tolist() for name in IDENTITY)))
 
 
-def _are_same(one: pd.DataFrame, two: pd.DataFrame) -> bool:
+def _are_same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether two manifests have the same (set, utterance) in the same order."""
-    return len(one) == len(two) and all((one[name].to_numpy() == two[name].to_numpy()).all() for name in IDENTITY)
+    return len(first) == len(second) and all(
+        (first[name].to_numpy() == second[name].to_numpy()).all() for name in IDENTITY
+    )
 
 
 def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:

@@ -72,7 +72,7 @@ def common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     if all(table[ids].equals(tables[0][ids]) for table in tables[1:]):
         return list(tables)
     indexed = [table.set_index(ids) for table in tables]
-    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
+    kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in indexed))
     return [table.loc[kept].reset_index() for table in indexed]
 
 

@@ -98,11 +98,11 @@ class SharedTable:
             newest = np.argsort(-rows[self.age].to_numpy(), kind="stable")[: self.most]
             rows = rows.take(pa.array(np.sort(newest)))
         unmet = set(pieces) - self._met
-        made = self._write(rows)
+        merged = self._write(rows)
         if unmet:
-            self._met.discard(made)
+            self._met.discard(merged)
         for name in pieces:
-            if name != made:
+            if name != merged:
                 _remove(self.folder / name)
         for left in self.folder.glob(".*"):  # of writers that were killed
             if age(left) > STALE_SECONDS:
@@ -123,22 +123,22 @@ class SharedTable:
         return sorted(path.name for path in self.folder.iterdir() if _PIECE.fullmatch(path.name))
 
     def _pieces(self, columns: list[str], but: Collection[str] = ()) -> dict[str, pa.Table]:
-        held: dict[str, pa.Table] = {}
+        pieces: dict[str, pa.Table] = {}
         bad: dict[str, str] = {}
         for _ in range(_ATTEMPTS):
             listed = [name for name in self._listed() if name not in bad and name not in but]
-            held = {name: held[name] for name in listed if name in held}
+            pieces = {name: pieces[name] for name in listed if name in pieces}
             for name in listed:
-                if name not in held:
+                if name not in pieces:
                     try:
-                        held[name] = self._piece(name, columns)
+                        pieces[name] = self._piece(name, columns)
                     except _Damaged as error:
                         bad[name] = str(error)
                         self._set_aside(name)
                     except OSError as error:
                         if error.errno not in (errno.ENOENT, errno.ESTALE):
                             bad[name] = error.strerror or str(error)
-            if all(name in held or name in bad for name in listed):
+            if all(name in pieces or name in bad for name in listed):
                 break
         if bad:
             name, reason = next(iter(bad.items()))
@@ -149,7 +149,7 @@ class SharedTable:
                 name,
                 reason,
             )
-        return held
+        return pieces
 
     def _piece(self, name: str, columns: list[str]) -> pa.Table:
         content = (self.folder / name).read_bytes()

@@ -1,4 +1,4 @@
-"""How a run went, as its folder says: ``status.json``.
+"""How a run went, as its folder says: ``status.json``, and ``jobs/ROUND.sent.json``, written when all jobs of a round are sent.
 
 A run that is killed cannot say so itself. Its folder names the process that writes it, so that others can tell; of a run that was
 sent to a cluster it has the jobs, and it goes on as long as one of them does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from pipeline import slurm
 from pipeline.errors import FULL
 from pipeline.files import read_clock, read_memory, read_regular, write_atomically
 from pipeline.processes import is_dead, is_of_another_boot, read_owner
-from pipeline.tables import sent, signed
+from pipeline.tables import records
 
 FILE, LOG = "status.json", "run.log"
+JOBS_FOLDER, _SENT = "jobs", ".sent.json"
 SEAL = "digests.json"
-"""Written by a run that has results, before it says so; see :mod:`pipeline.tables.written`."""
+"""Written by a run that has results, before it says so; see :mod:`pipeline.tables.run_files`."""
 SUBMITTED = "submitted"
 """The state of a run that was sent to a cluster, before the first of its jobs begins."""
 GOING = ("running", SUBMITTED)
@@ -42,7 +43,7 @@ MOST_ASKED = 1000
 def read(folder: Path) -> dict[str, Any]:
     """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        return signed.read(read_regular(folder / FILE, read_memory()))
+        return records.decode_signed(read_regular(folder / FILE, read_memory()))
     except OSError:
         return {}
     except ValueError:
@@ -55,7 +56,7 @@ def write(folder: Path, record: Mapping[str, Any]) -> None:
     Raises:
         OSError: there is none.
     """
-    text = signed.text(record)
+    text = records.encode_signed(record)
     try:
         write_atomically(folder / FILE, text)
     except OSError as error:
@@ -158,21 +159,21 @@ def killed(runs: Path, remembered: Path) -> list[str]:
             garbled.append(runs / name)
         elif record.get("state"):
             seen.append(name)
-    found = []
+    lines = []
     for folder in garbled:
         record = _silent(folder)
-        said = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
-        found.append(f"run {folder.name} {said}")
+        outcome = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
+        lines.append(f"run {folder.name} {outcome}")
     for folder, jobs in sorted(_over(on).items()):
         record = _marked(folder, on[folder], jobs)
         if record.get("state") not in GOING and record.get("reasons"):
-            found.append(f"run {folder.name} was {record['reasons'][0]}")
+            lines.append(f"run {folder.name} was {record['reasons'][0]}")
     if seen:
         with suppress(OSError):  # they are opened again next time
             remembered.parent.mkdir(parents=True, exist_ok=True)
             with remembered.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
-    return found
+    return lines
 
 
 def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
@@ -187,15 +188,15 @@ def in_progress(runs: Path, remembered: Path) -> dict[Path, dict[str, Any]]:
     Args:
         runs, remembered: as :func:`killed` has them; nothing is added to what is remembered.
     """
-    found = {}
+    runs_that_go_on = {}
     for name in sorted(_listed(runs) - _remembered(remembered), reverse=True):
         folder = runs / name
         record = read(folder)
         if record and not is_over(folder, record):
             record = settle(folder)
             if not is_over(folder, record):
-                found[folder] = record
-    return found
+                runs_that_go_on[folder] = record
+    return runs_that_go_on
 
 
 def _listed(runs: Path) -> set[str]:
@@ -258,34 +259,56 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
     """The folders of runs that say that they go on, and whose process or jobs are known to have ended; how the jobs ended, '' where it
     is a process. Slurm is asked once, if at all."""
     over: dict[Path, str] = {}
-    asked: dict[Path, list[str]] = {}
+    jobs_of: dict[Path, list[str]] = {}
     for folder, record in records.items():
         owner = read_owner(record.get("process"))
         if record.get("state") not in GOING:
             continue
-        jobs, job = sent.jobs(folder), str(record.get("slurm_job") or "")
+        jobs, job = read_sent_jobs(folder), str(record.get("slurm_job") or "")
         if jobs:
-            asked[folder] = jobs
+            jobs_of[folder] = jobs
         elif owner is None:
             continue
         elif is_dead(owner) or (is_of_another_boot(owner) and read_clock(folder) - alive(folder) > 3 * BEAT_SECONDS):
             over[folder] = ""
         elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
-            asked[folder] = [job]
-    if not asked:
+            jobs_of[folder] = [job]
+    if not jobs_of:
         return over
-    newest = sorted(asked, key=lambda folder: folder.name)[-MOST_ASKED:]
-    answer = slurm.query_jobs([job for folder in newest for job in asked[folder]], seconds=20, accounts=False)
+    newest = sorted(jobs_of, key=lambda folder: folder.name)[-MOST_ASKED:]
+    answer = slurm.query_jobs([job for folder in newest for job in jobs_of[folder]], seconds=20, accounts=False)
     if answer.refusal:  # also where there is no Slurm
         return over
     for folder in newest:
-        jobs = asked[folder]
+        jobs = jobs_of[folder]
         states = {
-            one: state
-            for one, (state, _) in answer.states.items()
-            if one in jobs or any(one.startswith(f"{job}+") for job in jobs)
+            job_id: state
+            for job_id, (state, _) in answer.states.items()
+            if job_id in jobs or any(job_id.startswith(f"{job}+") for job in jobs)
         }
         if all(state in slurm.ENDED for state in states.values()):  # of a job that is long over it says nothing
             words = ", ".join(sorted(set(states.values()))) or "Slurm knows nothing of them any more"
-            over[folder] = words if sent.jobs(folder) == jobs else ""
+            over[folder] = words if read_sent_jobs(folder) == jobs else ""
     return over
+
+
+# ----------------------------------------------------------------------------------------------------------- jobs sent
+
+
+def write_sent_jobs(run: Path, number: int, jobs: Sequence[str]) -> None:
+    """Keep the ids of the jobs of a round: by part, then that of the last one."""
+    write_atomically(run / JOBS_FOLDER / f"{number}{_SENT}", records.encode_signed({"jobs": list(jobs)}))
+
+
+def find_last_round(run: Path) -> int:
+    """The number of the last round that was sent; 0 where nothing was sent."""
+    numbers = [path.name.removesuffix(_SENT) for path in (run / JOBS_FOLDER).glob(f"*{_SENT}")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def read_sent_jobs(run: Path) -> list[str]:
+    """The ids of the jobs of the last round, as they were written; none where nothing was sent."""
+    path = run / JOBS_FOLDER / f"{find_last_round(run)}{_SENT}"
+    with suppress(OSError, ValueError, KeyError):
+        return [str(job) for job in records.decode_signed(path.read_bytes())["jobs"]]
+    return []

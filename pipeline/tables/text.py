@@ -2,7 +2,8 @@
 
 A byte order mark, line ends of Windows, blanks at line ends and empty lines change nothing. UTF-16, Latin-1 and lines that end in
 carriage returns alone are refused with the command that converts the file. Only regular files of a bounded size are opened
-(:mod:`pipeline.files`). Ids are NFC, so that a name typed on one system and copied from another is one name.
+(:mod:`pipeline.files`). Ids are NFC, so that a name typed on one system and copied from another is one name. Labels are any pair of
+:data:`LABEL_PAIRS`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -32,6 +33,14 @@ _MARKS = {
 }
 _NO_ID = {"Cc": "a control character", "Cf": "an invisible character", "Zl": "a line separator",
           "Zp": "a paragraph separator", "Zs": "a blank", "Cs": "half a character"}  # fmt: skip
+
+LABEL_PAIRS = (
+    *((yes, no) for yes in ("target", "tgt", "tar") for no in ("nontarget", "non-target", "non_target", "nontgt", "non")),
+    *((yes, no) for yes in ("target", "tgt", "tar", "client", "genuine", "true") for no in ("impostor", "imposter", "imp")),
+    *(("same", "different"), ("same", "diff"), ("true", "false"), ("positive", "negative"), ("mated", "nonmated")),
+    *(("mated", "non-mated"), ("1", "0"), ("1.0", "0.0"), ("1", "-1")),
+)  # fmt: skip
+"""Words for targets and non-targets, in lower case; the two of one file are a pair."""
 
 
 class Unreadable(Exception):
@@ -84,7 +93,7 @@ def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] =
         number = data.count(b"\n", 0, data.find(b"\0")) + 1
         raise Unreadable("malformed", f"{zeros:,} zero bytes: this is no text table, or a damaged one", number)
     try:
-        found = data.decode("utf-8-sig", undecodable)
+        content = data.decode("utf-8-sig", undecodable)
     except UnicodeDecodeError as error:
         bad = data[error.start : error.start + 1][0]
         # What Latin-1 has for control characters are quotes and dashes of Windows.
@@ -92,24 +101,24 @@ def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] =
         number = data.count(b"\n", 0, error.start) + 1
         what = f"not UTF-8 text: the byte 0x{bad:02x} in line {number}; if it is {likely}: {_convert(path, likely)}"
         raise Unreadable("encoding", what, number) from None
-    if "\r" in found and "\n" not in found and "\r" in found.rstrip("\r"):
+    if "\r" in content and "\n" not in content and "\r" in content.rstrip("\r"):
         name = shlex.quote(str(path))
         command = write_replace_command(path, f"tr '\\r' '\\n' < {name} > {shlex.quote(f'{path}.new')}")
         raise Unreadable("encoding", f"its lines end in carriage returns alone: {command}")
-    return found
+    return content
 
 
 def lines(path: Path, faults: Faults, undecodable: Literal["strict", "replace"] = "strict") -> Iterator[Line]:
     """The lines of a table that are not empty; none of a file that cannot be read, which is a fault."""
     try:
-        found = text(path, undecodable=undecodable)
+        content = text(path, undecodable=undecodable)
     except Unreadable as error:
         faults.add(error.kind, error.what, f"{path}:{error.line}" if error.line else path)
         return
     except OSError as error:
         faults.add("missing-table", f"cannot be read ({error.strerror or error})", path)
         return
-    for number, line in enumerate(found.split("\n"), 1):
+    for number, line in enumerate(content.split("\n"), 1):
         line = line.strip(" \t\r")
         if "\0" in line:
             faults.add("malformed", "a zero byte", f"{path}:{number}")
@@ -117,11 +126,11 @@ def lines(path: Path, faults: Faults, undecodable: Literal["strict", "replace"] 
             yield Line(line, f"{path}:{number}")
 
 
-def not_an_id(found: str) -> str:
+def not_an_id(identifier: str) -> str:
     """What in an id nobody can see, type or print, in words; '' if there is nothing of the kind."""
-    if found.isprintable() and " " not in found and not UNSEEN.search(found):
+    if identifier.isprintable() and " " not in identifier and not UNSEEN.search(identifier):
         return ""
-    for character in found:
+    for character in identifier:
         kind = "an invisible character" if UNSEEN.match(character) else _NO_ID.get(unicodedata.category(character))
         if kind:
             code = f"U+{ord(character):04X}"
@@ -132,7 +141,7 @@ def not_an_id(found: str) -> str:
 
 def renamed(path: Path) -> str:
     """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
-    kept = "".join(one for one in make_id(path.name) if not not_an_id(one))
+    kept = "".join(character for character in make_id(path.name) if not not_an_id(character))
     return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
 
 
@@ -143,10 +152,18 @@ def _typed(path: Path) -> str:
         return shlex.quote(name)
     literal = name.replace("\\", "\\\\").replace("%", "%%")
     seen = "".join(
-        "".join(f"\\{byte:03o}" for byte in os.fsencode(one)) if not one.isprintable() or UNSEEN.match(one) else one
-        for one in literal
+        "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+        if not character.isprintable() or UNSEEN.match(character)
+        else character
+        for character in literal
     )
     return f'"$(printf {shlex.quote(seen)})"'
+
+
+def find_label_pair(labels: Iterable[str]) -> tuple[str, str] | None:
+    """The words for target and non-target of which some labels are; None if there is no such pair."""
+    words = {label.lower() for label in labels}
+    return next((pair for pair in LABEL_PAIRS if words <= set(pair)), None)
 
 
 def _wide(data: bytes) -> str:

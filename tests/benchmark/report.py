@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from pipeline.engine.store import Store
-from pipeline.report.drawn import NOT_KEPT, Drawn
+from pipeline.report.figure_cache import NOT_KEPT, FigureCache
 from pipeline.report.render import render
-from pipeline.tables import artefacts
+from pipeline.tables import run_files
 from tests import toy
 from tests.benchmark.harness import Row, apart, row
 
@@ -35,9 +35,9 @@ def rendered() -> list[float]:
     """Processor seconds of the report with figures that are kept, and with figures that are drawn."""
     with tempfile.TemporaryDirectory() as name:
         run = six_systems(Path(name))
-        render([run], Path(name) / "warm", Drawn(Store(artefacts.beside(run))))
+        render([run], Path(name) / "warm", FigureCache(Store(run_files.locate_store_beside(run))))
         spent = []
-        for place, drawn in enumerate((Drawn(Store(artefacts.beside(run))), NOT_KEPT)):
+        for place, drawn in enumerate((FigureCache(Store(run_files.locate_store_beside(run))), NOT_KEPT)):
             begin = time.process_time()
             render([run], Path(name) / str(place), drawn)
             spent.append(time.process_time() - begin)

@@ -27,7 +27,7 @@ from pipeline.engine.task import Resources, Task, Work
 from pipeline.errors import DataError, PipelineError
 from pipeline.evaluation.run_folder import RunFolder
 from pipeline.processes import Owner, this_process
-from pipeline.tables import sent, status
+from pipeline.tables import status as run_status
 from tests.toy import HANGS
 
 Command = Callable[..., tuple[int, str, str]]
@@ -278,8 +278,8 @@ def test_slurm_is_asked_about_the_jobs_of_a_run(
     )
     program.chmod(0o755)
     folder = start("kaldi")
-    (folder.path / sent.FOLDER).mkdir()
-    sent.write(folder.path, 1, [job for job, _ in rows])
+    (folder.path / run_status.JOBS_FOLDER).mkdir()
+    run_status.write_sent_jobs(folder.path, 1, [job for job, _ in rows])
     monkeypatch.setenv("PATH", str(program.parent))
     status, out, _ = command("status")
     assert status == 0
@@ -340,10 +340,10 @@ def test_a_run_from_before_the_machine_was_restarted_was_killed(
     """A process that still gives signs of life runs on another machine, whatever that is called."""
     folder = start("kaldi")
     folder.close()
-    record = status.read(folder.path)
+    record = run_status.read(folder.path)
     boot = "1@00000000-0000-0000-0000-000000000000.1"
-    status.write(folder.path, {**record, "state": "running", "process": Owner(host, 7, boot).plain()})
-    for path in (folder.path / status.FILE, folder.path / status.LOG):
+    run_status.write(folder.path, {**record, "state": "running", "process": Owner(host, 7, boot).plain()})
+    for path in (folder.path / run_status.FILE, folder.path / run_status.LOG):
         if path.exists():
             os.utime(path, (time.time() - quiet,) * 2)
     _, out, _ = command("status")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import evaluation
-from pipeline.tables import sent, status
+from pipeline.tables import status
 from tests import paper, toy
 from tests.running import values
 
@@ -91,7 +91,7 @@ def check_done(run: Path, rounds: int | None = None) -> list[str]:
     """Wait for a run, which ends well and has done nothing twice, in so many rounds; the labels of what it computed."""
     until(lambda: ended(run))
     assert status.read(run)["state"] == "done", log_of(run)
-    assert rounds in (None, sent.last(run))
+    assert rounds in (None, status.find_last_round(run))
     done = paper.done([run])
     assert len(done) == len(set(done))
     return done
@@ -127,7 +127,7 @@ def test_a_sweep_gives_the_same_values_in_all_ways_and_does_nothing_twice(data: 
 
 def test_waves_of_arrays_wait_for_each_other(data: Path, tmp_path: Path) -> None:
     run = start(tmp_path, data, EACH)
-    jobs = sent.jobs(run)
+    jobs = status.read_sent_jobs(run)
     assert len({job.partition("_")[0] for job in jobs}) > 2 and any("_" in job for job in jobs)
     assert len(check_done(run)) == len(jobs) - 1
     assert len(list((run / "tasks").glob("*.jsonl"))) == len(jobs), "each job has written of its own, and the sender"
@@ -138,7 +138,7 @@ def test_a_task_that_is_cancelled_costs_no_more_than_itself(data: Path, tmp_path
     run, job = hold(tmp_path, data)
     before = set(paper.done([run]))
     subprocess.run(["scancel", job], check=True)
-    until(lambda: "SIGTERM" in (run / sent.FOLDER / "1-0.log").read_text())
+    until(lambda: "SIGTERM" in (run / status.JOBS_FOLDER / "1-0.log").read_text())
     (tmp_path / "gate").touch()
     assert before < set(check_done(run, rounds=2))
     assert "were lost" in log_of(run) and "they are sent again" in log_of(run)
@@ -152,7 +152,7 @@ def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Pat
     def begun_again() -> bool:
         # The cluster would have it wait for two minutes.
         subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], capture_output=True, check=False)
-        return (run / sent.FOLDER / "1-0.log").read_text().count("part 0 of round 1 on") == 2
+        return (run / status.JOBS_FOLDER / "1-0.log").read_text().count("part 0 of round 1 on") == 2
 
     until(begun_again)
     check_done(run, rounds=1)
@@ -160,7 +160,7 @@ def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Pat
 
 def test_a_time_limit_costs_no_more_than_the_task_in_flight(data: Path, tmp_path: Path) -> None:
     run, _ = hold(tmp_path, data, "executor.time=1")
-    until(lambda: "SIGUSR2" in (run / sent.FOLDER / "1-0.log").read_text())  # Slurm's signal before the limit
+    until(lambda: "SIGUSR2" in (run / status.JOBS_FOLDER / "1-0.log").read_text())  # Slurm's signal before the limit
     (tmp_path / "gate").touch()
     check_done(run, rounds=2)
 
@@ -169,7 +169,7 @@ def test_a_system_that_fails_is_told_with_its_traceback_and_the_others_end_well(
     run = start(tmp_path, data, "system=[original,b2,b2r]", **hooked(tmp_path, FAILS="anonymise b2r"))
     until(lambda: ended(run))
     record = status.read(run)
-    assert (record["state"], record["exit_status"]) == ("failed", 5) and sent.last(run) == 1
+    assert (record["state"], record["exit_status"]) == ("failed", 5) and status.find_last_round(run) == 1
     told = toy.run("status", str(run), cwd=tmp_path).stdout
     assert "RuntimeError: the vocoder fell over" in told and "hooked" in told and "anonymise b2r" in told
     assert set(evaluation.read(run).rows["system"]) == {"original", "b2"}

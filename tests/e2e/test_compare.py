@@ -15,7 +15,7 @@ import yaml
 
 from pipeline.report import render
 from pipeline.report.scorecard import output, runs, settings
-from pipeline.tables import limits, published, results, written
+from pipeline.tables import published, results, run_files
 from tests import toy
 from tests.report.test_scorecard import eer
 
@@ -28,9 +28,9 @@ def run_of(
     """A finished run with these rows."""
     folder.mkdir(parents=True)
     results.write(results.frame(rows), folder)
-    limits.write(folder, said)
+    run_files.write_limits(folder, said)
     (folder / "config.yaml").write_text(yaml.safe_dump(config or {}), encoding="utf-8")
-    written.seal(folder)
+    run_files.seal_run(folder)
     return folder
 
 
@@ -61,7 +61,7 @@ def test_a_run_is_held_against_the_published_cells(command: Command, tmp_path: P
     # Seven logs print the same cell of the original speech; what is doubted is the WER of two logs.
     assert counted == {"reproduced": 8, "within interval": 1, "sources disagree": 14, "not run": 201}
     assert out.splitlines()[-3:] == [str(folder.resolve() / f"scorecard.{kind}") for kind in ("csv", "md", "tex")]
-    written.check(folder)
+    run_files.check_seal(folder)
     again = command("compare", "recipe=vpc2024", str(folder))
     assert again == (status, out, err)
 
@@ -161,14 +161,14 @@ def test_the_report_has_the_scorecard_that_was_sealed(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "run", *ROWS)
     found = settings.read("vpc2024")
     assert found is not None
-    runs.written(folder, found)
-    written.seal(folder)
+    runs.write_card_of_run(folder, found)
+    run_files.seal_run(folder)
     page = render.render([folder], folder / "report.html").read_text(encoding="utf-8")
     assert '<h2 id="scorecard">Scorecard</h2>' in page and "ours: mine" in page and "7.483" in page
     assert page.index('id="scorecard"') < page.index('id="metrics"')
     (folder / output.FILE).write_text(json.dumps({}))
     with pytest.raises(Exception, match="not what was written"):
-        written.check(folder)
+        run_files.check_seal(folder)
     plain = run_of(tmp_path / "plain", *ROWS)
     assert "Scorecard" not in render.render([plain], plain / "report.html").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ import yaml
 from pipeline import audio, evaluation
 from pipeline.engine.store import Store
 from pipeline.evaluation import job_files
-from pipeline.tables import sent, status
+from pipeline.tables import status
 from tests import paper, toy
 from tests.paper import Job, Paper
 from tests.running import Command, Ended, carry_out, finish, runner, values
@@ -124,7 +124,7 @@ def test_what_is_lost_is_sent_again_and_the_rest_is_not_done_twice(cluster: Pape
     assert "were lost (jobs: 1 TIMEOUT): they are sent again" in " ".join((run / "run.log").read_text().split())
     assert states(run) == ["done"] and values(run) == values(here)
     assert sorted(paper.done([run])) == sorted(paper.done([here]))
-    assert sent.last(run) == 2
+    assert status.find_last_round(run) == 2
     # A job that Slurm starts anew after it has sent the next round sends no other.
     (report, _) = [job for job in done if job.reports]
     assert cluster.do(report) == 0 and not cluster.waiting() and states(run) == ["done"]

@@ -13,7 +13,7 @@ import yaml
 from pipeline import cli
 from pipeline.evaluation import conclude
 from pipeline.evaluation.run_folder import RunFolder
-from pipeline.tables import status, written
+from pipeline.tables import run_files, status
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments
 from tests.sampled import mostly_slow
@@ -74,7 +74,7 @@ def test_a_run_that_is_killed_on_the_way_is_never_done(place: str, home: Path, m
 
     where: dict[str, tuple[Any, str]] = {
         "before the report": (conclude.render, "render"),
-        "before the seal": (written, "seal"),
+        "before the seal": (run_files, "seal_run"),
         "before the record": (RunFolder, "end"),
     }
     monkeypatch.setattr(*where[place], kill)
@@ -84,4 +84,4 @@ def test_a_run_that_is_killed_on_the_way_is_never_done(place: str, home: Path, m
     run = only(home)
     assert status.read(run)["state"] == "running"
     assert (run / "report.html").exists() == (place != "before the report")
-    assert (run / written.FILE).exists() == (place == "before the record")
+    assert (run / status.SEAL).exists() == (place == "before the record")

@@ -81,7 +81,7 @@ def test_markdown_has_the_sentence_and_a_row_a_system(home: Path, command: Comma
     assert (status, err) == (0, "")
     assert out.index(LIMIT) < out.index("What the strongest attack")
     board = made.leaderboard
-    said = verdict.sentence(board, made.differences, scores.MEAN, made.diagnostics)
+    said = verdict.write_sentence(board, made.differences, scores.MEAN, made.diagnostics)
     plain = re.sub(r"\\(.)", r"\1", out).replace("&lt;", "<").replace("&amp;", "&")
     assert said in plain and plain.index(said) < plain.index("| rank |")
     blocks = out.split("**What the strongest attack")[1:]

@@ -14,7 +14,7 @@ import pytest
 import pipeline as vp
 from pipeline import registry
 from pipeline.evaluation.partial import NOT_ALL
-from pipeline.tables import limits
+from pipeline.tables import run_files
 from tests import toy
 from tests.e2e.test_adapted import training_set
 from tests.running import Command, Ended, runner
@@ -142,11 +142,11 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(
 
     # It is the first that is said: on the screen, in the page, and in every table that is exported.
     absent = "system louder has no row"
-    first = limits.read(ended.folder)[0]
+    first = run_files.read_limits(ended.folder)[0]
     assert first.startswith(f"{absent}, for ") and "the vocoder lost its voice" in first
     assert ended.screen.startswith("! ")
-    assert f"{limits.TITLE}: - {first}" in ended.screen.partition("What the strongest attack")[0]
-    assert toy.summary(ended.out).startswith(f"{limits.TITLE}\n")
+    assert f"{run_files.LIMITS_TITLE}: - {first}" in ended.screen.partition("What the strongest attack")[0]
+    assert toy.summary(ended.out).startswith(f"{run_files.LIMITS_TITLE}\n")
     run, page = ended.run, ended.folder / "report.html"
     for text in (page.read_text(), run.to_markdown(), run.to_latex()):
         assert absent in text
@@ -163,14 +163,14 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(
     (bare / "limits.json").unlink()
     command("report", str(bare), status=3)  # it was written, and is missed
     (bare / "digests.json").unlink()
-    assert limits.FAILED in command("compare", str(bare), str(other.folder), status=0).err
-    assert limits.FAILED in vp.read(bare).to_markdown()
+    assert run_files.FAILED_WITHOUT_LIMITS in command("compare", str(bare), str(other.folder), status=0).err
+    assert run_files.FAILED_WITHOUT_LIMITS in vp.read(bare).to_markdown()
 
     # What failed is all that is left to do, once it is mended.
     (tmp_path / "fails.txt").unlink()
     mended = evaluate(*failing, status=0)
     assert set(rows(mended)["system"]) == {"original", "b2", "louder"}
-    assert limits.read(mended.folder) == limits.read(ended.folder)[1:]
+    assert run_files.read_limits(mended.folder) == run_files.read_limits(ended.folder)[1:]
     pd.testing.assert_frame_equal(rows(mended).query("system != 'louder'").reset_index(drop=True), alone)
 
 
@@ -213,7 +213,7 @@ def test_a_failing_attack_takes_the_rank_of_its_system(evaluate: Command, tmp_pa
     pd.testing.assert_frame_equal(rows(ended).query("system != 'b2'").reset_index(drop=True), alone)
     assert set(kept["backend"]) == {"cosine", "centre"} and set(kept["attacker"]) == {"ignorant"}
     assert set(kept["status"]) == {"ok"} and kept["note"].str.contains(NOT_ALL).all()
-    assert limits.read(ended.folder)[0].startswith(
+    assert run_files.read_limits(ended.folder)[0].startswith(
         "system b2 is not ranked, and has the rows of its other attacks alone"
     )
     assert set(ended.run.leaderboard["system"]) == {"original", "b2r"}
@@ -228,6 +228,6 @@ def test_a_failing_attack_takes_the_rank_of_its_system(evaluate: Command, tmp_pa
     ended = evaluate(*failing, "paths.root=check", status=5)
     assert "check centre for ge2e on held-out speakers of original" in ended.err
     pd.testing.assert_frame_equal(rows(ended), whole)
-    assert [text.partition(",")[0] for text in limits.read(ended.folder)[:2]] == [
+    assert [text.partition(",")[0] for text in run_files.read_limits(ended.folder)[:2]] == [
         f"of system {name} not all is said that was to be" for name in ("b2", "b2r")
     ]

@@ -18,7 +18,7 @@ from pipeline.engine.store import sign_record as signed_record
 from pipeline.errors import ConfigError, DataError
 from pipeline.files import Outside, is_below, resolve_inside
 from pipeline.seeds import digest
-from pipeline.tables import manifest, signed
+from pipeline.tables import manifest, records
 from tests import toy
 from tests.datasets.conftest import Tiny
 from tests.running import Command
@@ -112,8 +112,8 @@ def run(finished: Path, tmp_path: Path) -> Path:
 def test_digests_that_name_other_files_are_refused(name: str, run: Path, command: Command) -> None:
     (run.parent / "secret").write_text("x")
     (run / "link").symlink_to(run.parent / "secret")
-    kept = signed.read((run / "digests.json").read_bytes())["sha256"]
-    (run / "digests.json").write_text(signed.text({"sha256": {**kept, name: "0" * 64}}))
+    kept = records.decode_signed((run / "digests.json").read_bytes())["sha256"]
+    (run / "digests.json").write_text(records.encode_signed({"sha256": {**kept, name: "0" * 64}}))
     status, out, err = command("report", str(run))
     assert (status, out) == (3, "") and f"'{name}' leads out of {run}" in err
 

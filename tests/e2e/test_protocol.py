@@ -15,7 +15,7 @@ import soundfile
 
 from pipeline import evaluation
 from pipeline.errors import DataError
-from pipeline.tables import limits, results
+from pipeline.tables import results, run_files
 from tests.datasets.conftest import RATE, Tiny, noise
 from tests.running import Command
 
@@ -71,13 +71,15 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
         "sexes" in one for one in others["signature"]
     )
     page = (runs["unknown"] / "report.html").read_text()
-    assert page.index(limits.TITLE) < page.index(said) < page.index('id="metrics"')
+    assert page.index(run_files.LIMITS_TITLE) < page.index(said) < page.index('id="metrics"')
     made = evaluation.read(runs["unknown"])
     assert made.limits[0].startswith("the trials of t_trials were made here") and made.limits[1].startswith(said)
     for text in (made.summary(), made.to_markdown(), made.to_latex()):
         assert text.replace("\\", "").index(made.limits[0][:30]) < text.index(said)
     screen = " ".join(out.split())
-    assert f"{limits.TITLE}: - {made.limits[0]}" in screen and screen.index(made.limits[0]) < screen.index(said)
+    assert f"{run_files.LIMITS_TITLE}: - {made.limits[0]}" in screen and screen.index(made.limits[0]) < screen.index(
+        said
+    )
 
     status, merged, _ = command("report", str(runs["known"]), str(runs["unknown"]))
     page = Path(merged.strip()).read_text()
@@ -134,7 +136,11 @@ def test_a_data_set_with_its_lists_has_nothing_to_be_known_first(tmp_path: Path,
     small = Tiny(tmp_path / "data").save()
     status, out, _ = command(*quick(small.root))
     folder = Path(out.splitlines()[-1]).parent
-    assert status == 0 and limits.read(folder) == [] and limits.TITLE not in out + (folder / "report.html").read_text()
+    assert (
+        status == 0
+        and run_files.read_limits(folder) == []
+        and run_files.LIMITS_TITLE not in out + (folder / "report.html").read_text()
+    )
 
 
 PAIRS = {
@@ -183,12 +189,17 @@ def test_halves_are_the_first_line_of_the_report(tmp_path: Path, command: Comman
     }
     status, out, _ = command(*quick(small.save().root, "dataset.sets=[x_trials_f]"))
     folder = Path(out.splitlines()[-1]).parent
-    first, second = limits.read(folder)
+    first, second = run_files.read_limits(folder)
     assert status == 0 and "no lists came with x, y, so each speaker's utterances were halved" in first
     assert second == "1 of 2 trial sets are evaluated (dataset.sets): x_trials_f; not y_trials_f"
     head = (folder / "report.html").read_text().partition("</h1>")[2]
-    assert re.sub(r"<[^>]*>|\s+", " ", head).split(limits.TITLE)[1].strip().startswith("the protocol was made here")
-    assert f"{limits.TITLE}: - {first} - {second}" in " ".join(out.split())
+    assert (
+        re.sub(r"<[^>]*>|\s+", " ", head)
+        .split(run_files.LIMITS_TITLE)[1]
+        .strip()
+        .startswith("the protocol was made here")
+    )
+    assert f"{run_files.LIMITS_TITLE}: - {first} - {second}" in " ".join(out.split())
 
 
 def test_a_tree_is_halved_and_says_so_and_names_who_is_not_enrolled(tmp_path: Path, command: Command) -> None:
@@ -208,7 +219,7 @@ def test_sets_that_are_left_out_are_counted_in_the_head(tmp_path: Path, command:
     small.tables["train"] = small.basic(["d-0"])
     status, out, _ = command(*quick(small.save().root, "dataset.sets=[t_trials_f]"))
     assert status == 0
-    assert limits.read(Path(out.splitlines()[-1]).parent) == [
+    assert run_files.read_limits(Path(out.splitlines()[-1]).parent) == [
         "1 of 2 trial sets are evaluated (dataset.sets): t_trials_f; not t_trials_f_all",
         "1 sets without lists of trials beside those are not evaluated: train",
     ]
@@ -220,7 +231,7 @@ def test_what_allow_partial_leaves_out_is_counted_in_the_head(tmp_path: Path, co
     small.wav("b-t1").unlink()
     status, out, _ = command(*given)
     folder = Path(next(line for line in out.splitlines() if line.endswith("report.html"))).parent
-    found = limits.read(folder)
+    found = run_files.read_limits(folder)
     assert status == 6
     assert found == [
         "1 of 10 utterances are left out (allow_partial): 1 of t_trials_f",
@@ -228,7 +239,7 @@ def test_what_allow_partial_leaves_out_is_counted_in_the_head(tmp_path: Path, co
     ]
     assert all(one in (folder / "report.html").read_text() and one in out for one in found)
     short, title, *_ = (line for line in out.splitlines() if not line.startswith("  "))
-    assert short.startswith("! ") and "do not stand on everything" in short and title == f"{limits.TITLE}:", (
+    assert short.startswith("! ") and "do not stand on everything" in short and title == f"{run_files.LIMITS_TITLE}:", (
         "it comes first"
     )
 
@@ -256,10 +267,10 @@ def test_nothing_to_measure_is_refused_before_any_compute(tmp_path: Path, comman
 
 
 def test_limits_of_earlier_runs_are_none(tmp_path: Path) -> None:
-    assert limits.read(tmp_path) == []
-    (tmp_path / limits.FILE).write_text(json.dumps({}))
+    assert run_files.read_limits(tmp_path) == []
+    (tmp_path / run_files.LIMITS_FILE).write_text(json.dumps({}))
     with pytest.raises(DataError, match="not what was written"):
-        limits.read(tmp_path)
+        run_files.read_limits(tmp_path)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
 from pipeline.evaluation.run_folder import RunFolder
 from pipeline.extractors import ge2e
-from pipeline.tables import signed
+from pipeline.tables import records
 from pipeline.tables import status as status_files
 from tests.datasets.conftest import Tiny
 from tests.sampled import mostly_slow
@@ -96,14 +96,14 @@ def test_a_flipped_bit_anywhere_in_a_file_is_named(name: str, run: Path) -> None
 
 def test_a_signed_record_shows_every_bit_that_changes_what_it_says() -> None:
     record = {"state": "done", "exit_status": 0, "reasons": ["für"], "process": {"pid": 7}}
-    whole = signed.text(record).encode()
-    assert signed.read(whole) == record == signed.read(json.dumps(record).encode())
+    whole = records.encode_signed(record).encode()
+    assert records.decode_signed(whole) == record == records.decode_signed(json.dumps(record).encode())
     shown = 0
     for bit in range(8 * len(whole)):
         changed = bytearray(whole)
         changed[bit // 8] ^= 1 << bit % 8
         try:
-            assert signed.read(bytes(changed)) == record
+            assert records.decode_signed(bytes(changed)) == record
         except ValueError:
             shown += 1
     assert shown > 7 * len(whole)

@@ -21,7 +21,7 @@ from pipeline.stages.graph import Graph, Measurement
 from pipeline.stages.keys import SpeechKey
 from pipeline.stages.selections import SelectVectors
 from pipeline.stages.settings import Machine
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import key_table
 
 
@@ -328,7 +328,7 @@ def signatures(made: Graph, attacker: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for source in made.select(Measurement):
         if source.identity["attacker"] == attacker and source.ref.task.label.startswith("measure asv "):
-            made_of = signature({**EER, **source.identity}, source.parameters)
+            made_of = make_signature({**EER, **source.identity}, source.parameters)
             found.setdefault(source.identity["system"], set()).add(made_of)
     return found
 
@@ -348,7 +348,7 @@ def test_signatures_say_where_the_training_data_of_weights_is_not_stated() -> No
     made = planned("system=[b2]", "extractor=[campplus,ge2e]", "attacker=[ignorant]", "backend=[cosine]", "train=none")
     said = {
         source.identity["extractor"]: "|training data:not stated|"
-        in signature({**EER, **source.identity}, source.parameters)
+        in make_signature({**EER, **source.identity}, source.parameters)
         for source in made.select(Measurement)
     }
     assert said == {"campplus": True, "ge2e": False}

@@ -22,7 +22,7 @@ from pipeline.engine.task import Input, Task, Value, Work
 from pipeline.evaluation import collect
 from pipeline.evaluation.collect import Collected
 from pipeline.stages.graph import Graph, Measurement
-from pipeline.tables import artefacts, results
+from pipeline.tables import results, run_files
 from pipeline.version import __version__
 from tests.running import execute
 
@@ -298,11 +298,11 @@ def test_a_figure_tells_extractors_apart_by_what_they_were_trained_on(
 def test_it_is_said_where_the_scores_lie(tmp_path: Path) -> None:
     one = scored("one")
     _, folder = gathered(tmp_path, source(FULL, scores=one, system="b2"), source(FULL, system="b2r"))
-    table = artefacts.read(folder)
+    table = run_files.read_artefacts(folder)
     assert table.drop(columns="path").to_dict("records") == [
-        {**{name: IDENTITY[name] for name in artefacts.IDENTITY}, "reads": "trials", "input": "scores"}
+        {**{name: IDENTITY[name] for name in run_files.ARTEFACT_IDENTITY}, "reads": "trials", "input": "scores"}
     ]
-    place = artefacts.store(folder) / table["path"][0]
+    place = run_files.find_store(folder) / table["path"][0]
     assert (place / "scores").read_text() == "one"
     assert not Path(table["path"][0]).is_absolute()
 

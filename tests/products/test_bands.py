@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from pipeline.products.bands import rank
-from pipeline.report import bands as table
+from pipeline.report.bands import tabulate_conditions
+from pipeline.report.table import to_latex, to_markdown, to_text
 from pipeline.tables import answers, bands, results
 
 EDGES = (0.1, 0.2, 0.3, 0.4)
@@ -56,7 +57,7 @@ def ranked(**more: Any) -> pd.DataFrame:
 
 
 def test_the_lowest_of_the_attacker_ranks_and_the_strongest_attack_stands_beside_it() -> None:
-    found = table.lines(ranked(), ["b2", "b3", "b9"])
+    found = tabulate_conditions(ranked(), ["b2", "b3", "b9"]).texts
     assert [line[1:3] + line[5:7] for line in found] == [
         ["b2", "semi_informed", "none", "condition 1"],
         ["b2", "strongest attack", "none", "condition 1"],
@@ -83,22 +84,25 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
     found = rank(part, BOARD, **asked)
     assert dict(zip(found["system"], found["status"])) == {"b2": "partial", "b9": "ok"}
-    assert [line[3] for line in table.lines(found, ["b2", "b9"]) if line[2] == "semi_informed"] == ["31.00 †", "40.00"]
-    for write in (table.to_text, table.to_markdown, table.to_latex):
-        assert "does not stand on everything" in write(found, [])
-        assert "does not stand on everything" not in write(found[found["status"] == "ok"], [])
+    assert [line[3] for line in tabulate_conditions(found, ["b2", "b9"]).texts if line[2] == "semi_informed"] == [
+        "31.00 †",
+        "40.00",
+    ]
+    for write in (to_text, to_markdown, to_latex):
+        assert "does not stand on everything" in write(tabulate_conditions(found))
+        assert "does not stand on everything" not in write(tabulate_conditions(found[found["status"] == "ok"]))
     # A table of an earlier version says nothing of it.
     found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
     assert set(bands.read(tmp_path)["status"]) == {"ok"}
 
 
-@pytest.mark.parametrize("write", [table.to_text, table.to_markdown, table.to_latex])
+@pytest.mark.parametrize("write", [to_text, to_markdown, to_latex])
 def test_every_form_says_what_the_conditions_are(write: Any) -> None:
-    said = write(ranked(), ["b3"]).replace("\\", "")
+    said = write(tabulate_conditions(ranked(), ["b3"])).replace("\\", "")
     for words in ("Minimum-EER conditions", "condition 1: 10 %, 2: 20 %, 3: 30 %, 4: 40 %", "definition speechbrain",
                   "27.32", "condition 1, condition 3"):  # fmt: skip
         assert words in said
-    assert write(ranked(subset="none"), []) == ""
+    assert write(tabulate_conditions(ranked(subset="none"))) == ""
 
 
 def test_the_table_is_kept_in_the_run_folder(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_it_is_a_doubt_about_the_number_and_not_about_the_attack(make_run: MakeR
     run = make_run(tmp_path / "run", change=lambda old: old.__setitem__(slice(None), rows), tables={})
     found = judged(rows, run)
     about = {**ABOUT, "attacker": "semi_informed", "backend": "cosine", "n_sets": 1}
-    assert found["flagged"].all() and verdict.doubt_about(about, found) == ""
+    assert found["flagged"].all() and verdict.find_doubt(about, found) == ""
     assert "DeID is 90.0 %" in grouping.text(found)
     page = re.sub(r"\s+", " ", render([run], tmp_path / "out").read_text(encoding="utf-8"))
     assert "Numbers that promise more than there is" in page and "that it may not have been" not in page

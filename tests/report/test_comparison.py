@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from pipeline.report import comparison, counterparts
-from pipeline.report.comparison import Between, Compared
+from pipeline.report import comparison
+from pipeline.report.comparison import Difference, RunDifferences, SystemDifference
 from pipeline.tables import results
 
 
@@ -33,19 +33,20 @@ def pair(tmp_path: Path, first: list[dict[str, Any]], second: list[dict[str, Any
     a = folder(tmp_path / "a", first, config)
     other = {**config, "note" * 20: long + "b", "paths": {"root": "/x" * 90}}
     b = folder(tmp_path / "b", second, other, f"system.b2.seed=2\npaths.root={long[:80]}\n'x y'\n" + "a.b=1\n" * 9)
-    return comparison.to_text(a, b, Compared(**found))
+    return comparison.to_text(a, b, RunDifferences(**found))
 
 
 def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
-    widest = {"d_ece": (0.721, 0.001), "difference": -0.72, "interval": (-0.721, 0.721), "eer": (0.5, 0.0),
-              "eer_interval": (-0.5, 0.5), "p_value": 1e-4, "p_holm": 4e-4, "n_compared": 4, "tried": (12, 11),
-              "partial": True}  # fmt: skip
+    widest: dict[str, Any] = {"d_ece": Difference((0.721, 0.001), -0.72, (-0.721, 0.721)), "eer": Difference((0.5, 0.0), -0.5, (-0.5, 0.5)),
+              "p_value": 1e-4, "p_holm": 4e-4, "tried": (12, 11), "partial": True}  # fmt: skip
     long = "a_system_with_a_name_of_some_forty_letters"
     attack = f"semi_informed: {'an_extractor_with_a_long_name' * 3}, plda, adapted"
     rows = (
-        Between("libri_test (mean of f and m)", long, "strongest", attacks=(attack, "ignorant: x, y"), **widest),
-        Between("libri_test (mean of f and m)", "b2", "strongest", attacks=(attack, attack), **widest),
-        Between("f", "b2", "strongest", reason="other trials: 10 in A, 9 in B, 8 in both; " + "because " * 20),
+        SystemDifference(
+            "libri_test (mean of f and m)", long, "strongest", attacks=(attack, "ignorant: x, y"), **widest
+        ),
+        SystemDifference("libri_test (mean of f and m)", "b2", "strongest", attacks=(attack, attack), **widest),
+        SystemDifference("f", "b2", "strongest", reason="other trials: 10 in A, 9 in B, 8 in both; " + "because " * 20),
     )
     out = pair(tmp_path, [row("a")], [row("b")], rows=rows, gone=("B",), systems=((long,) * 4, ()))
     assert max(map(len, out.splitlines())) <= comparison.WIDTH
@@ -80,9 +81,11 @@ def test_rows_that_changed_are_shown_and_the_others_counted_by_why(tmp_path: Pat
 
 def test_a_value_that_is_there_in_one_run_alone_is_a_change() -> None:
     frames = [results.frame([row("r", value=value)]) for value in (0.2, float("nan"))]
-    found = counterparts.of(*frames)
-    assert len(found.changed) == 1 and counterparts.line(results.records(found.changed)[0]).endswith("% / –")
-    assert not len(counterparts.of(frames[1], frames[1]).changed), "no value is no other than no value"
+    found = comparison.pair_rows(*frames)
+    assert len(found.changed) == 1 and comparison._format_changed_row(results.records(found.changed)[0]).endswith(
+        "% / –"
+    )
+    assert not len(comparison.pair_rows(frames[1], frames[1]).changed), "no value is no other than no value"
 
 
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
@@ -93,15 +96,17 @@ def test_nothing_in_common_is_said(tmp_path: Path) -> None:
 def test_settings_that_are_the_same_and_digests_that_are_not(tmp_path: Path) -> None:
     config = {"system": {"b2": {"name": "mcadams"}}}
     runs = [folder(tmp_path / n, [row(n, config_digest=d)], config) for n, d in zip("abc", ("x", "x", "y"))]
-    assert "No settings differ that numbers depend on.\nVersions" in comparison.to_text(runs[0], runs[1], Compared())
-    said = " ".join(comparison.to_text(runs[0], runs[2], Compared()).split())
+    assert "No settings differ that numbers depend on.\nVersions" in comparison.to_text(
+        runs[0], runs[1], RunDifferences()
+    )
+    said = " ".join(comparison.to_text(runs[0], runs[2], RunDifferences()).split())
     assert "No settings differ that numbers depend on, as they were written; their digests do" in said
 
 
 def test_values_that_are_too_long_for_the_table_stand_whole_below_it(tmp_path: Path) -> None:
     values = [[f"set_{n}" for n in range(12) if n != left] for left in (5, 6)]
     runs = [folder(tmp_path / n, [row(n)], {"dataset": {"name": "kaldi", "sets": v}}) for n, v in zip("ab", values)]
-    out = comparison.to_text(runs[0], runs[1], Compared())
+    out = comparison.to_text(runs[0], runs[1], RunDifferences())
     said = " ".join(out.split())
     assert all(f"{name} [{', '.join(several)}]" in said for name, several in zip("AB", values))
     assert max(map(len, out.splitlines())) <= comparison.WIDTH

@@ -13,8 +13,8 @@ import pytest
 from pipeline import cli
 from pipeline.contracts import Plot
 from pipeline.engine.store import Store
-from pipeline.report import drawn, glossary
-from pipeline.report.drawn import Drawn
+from pipeline.report import figure_cache, glossary
+from pipeline.report.figure_cache import FigureCache
 from pipeline.report.render import render
 
 from .conftest import figure_tables
@@ -44,7 +44,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def page(run: Path, *more: Path, store: Store | None = None) -> str:
-    return render([run, *more], run.parent / "out", Drawn(store)).read_text(encoding="utf-8")
+    return render([run, *more], run.parent / "out", FigureCache(store)).read_text(encoding="utf-8")
 
 
 def test_the_page_is_the_same_and_nothing_is_drawn_twice(
@@ -94,7 +94,7 @@ def test_the_command_draws_what_the_store_does_not_have(
 
 def plots(store: Store, table: pd.DataFrame, series: list[str]) -> list[Plot]:
     (zoo,) = (one.draw for one in glossary.figure_tables() if one.name == "zoo")
-    return Drawn(store).plots(zoo, table, series)
+    return FigureCache(store).plots(zoo, table, series)
 
 
 def moved(table: pd.DataFrame) -> pd.DataFrame:
@@ -124,12 +124,12 @@ def test_what_changed_is_drawn_anew(
     monkeypatch.setattr(glossary, "drawing", lambda name: painted.append(name) or _one_plot)
     first = plots(store, table, series)
     if what == "the source":
-        sources = drawn._sources
-        monkeypatch.setattr(drawn, "_sources", lambda module: sources(module) | {"pipeline.figures": "0" * 64})
+        sources = figure_cache._sources
+        monkeypatch.setattr(figure_cache, "_sources", lambda module: sources(module) | {"pipeline.figures": "0" * 64})
     elif what == "a library":
-        monkeypatch.setattr(drawn, "version", lambda name: f"9 {name}")
+        monkeypatch.setattr(figure_cache, "version", lambda name: f"9 {name}")
     elif what == "the layout":
-        monkeypatch.setattr(drawn, "LAYOUT", 10_000)
+        monkeypatch.setattr(figure_cache, "LAYOUT", 10_000)
     elif what in CHANGES:
         table, series = CHANGES[what](table, series)
     again = plots(store, table, series)
@@ -152,14 +152,14 @@ def test_runs_are_numbers_to_a_drawing_and_ids_to_a_reader(tmp_path: Path, monke
     monkeypatch.setattr(glossary, "drawing", lambda name: draw)
     table = pd.DataFrame({"run_id": ["run-b", "run-a", "run-b"], "x": [1.0, 2.0, float("nan")]})
     for store in (None, Store(tmp_path), Store(tmp_path)):
-        (plot,) = Drawn(store).plots("pipeline.figures:draw", table, ["s"])
+        (plot,) = FigureCache(store).plots("pipeline.figures:draw", table, ["s"])
         pd.testing.assert_frame_equal(plot.data, table)
     assert seen == [["000001", "000000", "000001"]] * 2
 
 
 def test_a_drawing_without_source_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glossary, "drawing", lambda name: _one_plot)
-    Drawn(Store(tmp_path)).plots("a_module_that_is_nowhere:draw", pd.DataFrame({"x": [1]}), ["s"])
+    FigureCache(Store(tmp_path)).plots("a_module_that_is_nowhere:draw", pd.DataFrame({"x": [1]}), ["s"])
     assert not list(tmp_path.iterdir())
 
 
@@ -168,7 +168,7 @@ def test_where_nothing_can_be_kept_it_draws_and_says_so_once(
 ) -> None:
     monkeypatch.setattr(glossary, "drawing", lambda name: _one_plot)
     (tmp_path / "store").write_text("")
-    several = Drawn(Store(tmp_path / "store"))
+    several = FigureCache(Store(tmp_path / "store"))
     with caplog.at_level(logging.WARNING, "pipeline"):
         for value in (1, 2):
             assert several.plots("pipeline.figures:draw", pd.DataFrame({"x": [value]}), ["s"])

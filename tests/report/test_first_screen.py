@@ -14,10 +14,10 @@ import pytest
 
 from pipeline import cli
 from pipeline.report import verdict
-from pipeline.report.page.pictures import ANCHORS
-from pipeline.report.page.strip import FULL, axis
+from pipeline.report.formats import NOTHING
+from pipeline.report.page.answer import FULL, make_axis
+from pipeline.report.page.figure_sections import ANCHORS
 from pipeline.report.render import MOST_SHOWN, render
-from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 from tests.report.test_attack import check
@@ -176,7 +176,7 @@ def test_pictures_stand_between_speakers_and_numbers(make_run: MakeRun, tmp_path
 def test_the_sentence_is_that_of_the_terminal(html: str) -> None:
     board = answers.frame("leaderboard", BOARD)
     differences = answers.frame("differences", [compared("b2r", "b2", 0.012), compared("b2r", EVIL, 0.9)])
-    said = verdict.sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
+    said = verdict.write_sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
     assert said.startswith(f"On {F}, no system is shown to protect. b2r: EER 22.0 %") and f"{EVIL}: EER" in said
     assert said in words(part(html, "div", 'id="answer"'))
 
@@ -380,7 +380,7 @@ def test_the_command_writes_it(make_run: MakeRun, tmp_path: Path, capfd: pytest.
     "values", [[0.0], [1e-5], [0.004, NAN], [0.03, 0.021], [0.11], [0.35], [0.6], [FULL], [9.0], [NAN], []]
 )
 def test_an_axis_holds_its_values_and_few_ticks(values: list[float]) -> None:
-    found = axis(values)
+    found = make_axis(values)
     known = [min(value, FULL) for value in values if not math.isnan(value)]
     assert 0 < found.top <= FULL + 1e-9 and all(value <= found.top + 1e-9 for value in known)
     places = [place for place, _ in found.ticks]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pipeline.report import leaderboard, verdict
-from pipeline.report.words import NOTHING
+from pipeline.report.formats import NOTHING
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 
@@ -78,7 +78,7 @@ SUBSET = "libri_test_trials_f"
 
 
 def said_of(rows: list[dict[str, Any]], differences: list[dict[str, Any]], diagnostics: pd.DataFrame = NONE) -> str:
-    return verdict.sentence(*tables([*rows, ORIGINAL], differences), SUBSET, diagnostics)
+    return verdict.write_sentence(*tables([*rows, ORIGINAL], differences), SUBSET, diagnostics)
 
 
 SCALE = "Unprotected speech: EER 3.1 %, D_ECE 0.600 bit, of at most 0.721 bit"
@@ -166,7 +166,7 @@ def test_what_was_not_tested_is_not_shown_to_protect() -> None:
 
 def test_without_unprotected_speech_nothing_is_said_of_protection() -> None:
     for others in ([], [row("original", NAN, None, d_ece=NAN, reason="3 < 4")]):
-        said = verdict.sentence(*tables([row("b2", 0.1), *others], []), SUBSET, NONE)
+        said = verdict.write_sentence(*tables([row("b2", 0.1), *others], []), SUBSET, NONE)
         assert said.startswith(
             f"On {SUBSET}, nothing can be said of protection, because there is no number of unprotected speech"
         )
@@ -276,7 +276,7 @@ def test_of_many_systems_those_that_disclose_more_are_named_and_the_rest_is_coun
 
 def test_attacks_that_recognise_nobody_show_nothing() -> None:
     rows = [row("b2", 0.01, chance="within"), {**ORIGINAL, "chance": "within"}]
-    said = verdict.sentence(*tables(rows, [against_original("b2", -0.01, 0.7)]), SUBSET, NONE)
+    said = verdict.write_sentence(*tables(rows, [against_original("b2", -0.01, 0.7)]), SUBSET, NONE)
     assert said.endswith("The attacks do not recognise unprotected speech either, so that they show nothing.")
     assert NOTHING not in said
 
@@ -292,54 +292,58 @@ def test_doubts_are_those_about_the_attack_of_the_first_system() -> None:
         ({"system": "b2r", "attacker": name}, sentences.Finding("some", 0.0, "", f"{name}.", True))
         for name in ("lazy", "ignorant")
     ]
-    assert verdict.doubt_about(tables([both], [])[0].iloc[0].to_dict(), sentences.frame(about)) == "ignorant."
+    assert verdict.find_doubt(tables([both], [])[0].iloc[0].to_dict(), sentences.frame(about)) == "ignorant."
 
 
 def test_nothing_is_said_where_no_system_is_attacked() -> None:
     board, differences = tables([ORIGINAL], [])
-    assert verdict.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
-    assert leaderboard.text(*tables([], []), NONE) == ""
+    assert (
+        verdict.write_sentence(board, differences, SUBSET, NONE) == "" == leaderboard.to_text(board, differences, NONE)
+    )
+    assert leaderboard.to_text(*tables([], []), NONE) == ""
 
 
 def test_equal_values_are_neither_less_nor_more() -> None:
-    assert "b2 discloses as much as b3; p = 1" in verdict.of_difference(
+    assert "b2 discloses as much as b3; p = 1" in verdict.describe_difference(
         compared("b2", "b3", 0.0, 1.0, low=NAN, n_compared=1)
     )
     equal = compared("b2r", "b2", 0.0, NAN, metric="eer", low=NAN, high=NAN, reason="few")
-    assert "the EER of b2r is that of b2; not tested" in verdict.of_difference(equal)
+    assert "the EER of b2r is that of b2; not tested" in verdict.describe_difference(equal)
 
 
 def test_differences_as_sentences() -> None:
-    assert verdict.of_difference(compared("b2r", "b2", -0.1, 0.012)) == (
+    assert verdict.describe_difference(compared("b2r", "b2", -0.1, 0.012)) == (
         "On libri_test_trials_f, each under its strongest attack, b2r discloses 0.100 bit less than b2 (difference: 95 % interval "
         "-0.120 to -0.080 bit); p = 0.012 after Holm's correction for 3 comparisons: they are different."
     )
     same = compared("b2r", "b2", 0.031, 0.4, under="same", attack="ignorant: ge2e, cosine", metric="eer", n_compared=1)
-    assert verdict.of_difference(same) == (
+    assert verdict.describe_difference(same) == (
         "On libri_test_trials_f, under ignorant: ge2e, cosine, the EER of b2r is 3.1 points higher than that of b2 (difference: "
         "95 % interval +1.1 to +5.1 points); p = 0.4: they are not shown to be different."
     )
     untested = compared("b2r", "b2", 0.0, NAN, low=NAN, high=NAN, reason="5 speakers are too few")
-    assert verdict.of_difference(untested).endswith("b2r discloses as much as b2; not tested: 5 speakers are too few.")
+    assert verdict.describe_difference(untested).endswith(
+        "b2r discloses as much as b2; not tested: 5 speakers are too few."
+    )
     absent = compared("b2r", "b2", NAN, NAN, reason="b2: incomplete")
-    assert verdict.of_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
+    assert verdict.describe_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
 
 
 def test_the_first_table_is_the_answer_and_the_second_the_other_numbers() -> None:
     more: dict[str, Any] = {"alid": 1.2, "alid_low": 1.0, "alid_high": 1.4, "alid_ceiling": 3.0, "alid_chance": -7.2}
     board, differences = tables([row("b2r", 0.1, **more), row("b2", 0.2, 2, chance="within", **more), ORIGINAL], [])
-    first, second = leaderboard.lines(board, SUBSET), leaderboard.further(board, SUBSET)
+    first, second = leaderboard.format_board(board, SUBSET), leaderboard.format_further(board, SUBSET)
     assert first[0].split() == ["rank", "system", "EER", "(%)", "↑", "D_ECE", "(bit)", "↓", "tag"]
     assert first[2].split() == ["1", "b2r", "22.0", "[18.0,", "27.0]", "0.100", "[0.050,", "0.150]", "C"]
     stands_on = f"      highest of 6 attacks 0.120 bit: semi_informed: ecapa, plda, adapted; lowest EER: {LAZY}; 2 others cannot be told from it"
     assert first[3] == f"{stands_on[:99]}…"
-    assert "0.200 [0.150, 0.250]~" in first[4]
+    assert "0.200 [0.150, 0.250] ~" in first[4]
     assert "1.200 (0 to 3.000)" in second[2] and "2.3 (4.0)" in second[2] and "ALID ↓ (0 to log2 N)" in second[0]
     assert "7.2" not in "".join(second), "what a blind attacker is worth stands in the tables of all numbers"
-    whole = leaderboard.text(board, differences, NONE)
+    whole = leaderboard.to_text(board, differences, NONE)
     assert all(line in whole for line in second) and stands_on in whole
     assert max(map(len, [*first, *second])) <= leaderboard.WIDTH
-    assert max(map(len, leaderboard.legend(board))) <= leaderboard.WIDTH
+    assert max(map(len, leaderboard.write_legend(board))) <= leaderboard.WIDTH
 
 
 def test_means_and_test_sets_come_first() -> None:
@@ -348,4 +352,4 @@ def test_means_and_test_sets_come_first() -> None:
         for name, n in (("dev_f", 1), ("test_f", 1), ("dev mean", 2), ("test mean", 2))
     ]
     board = answers.frame("leaderboard", rows)
-    assert leaderboard.subsets(board) == ["test mean", "dev mean", "test_f", "dev_f"]
+    assert leaderboard.order_subsets(board) == ["test mean", "dev mean", "test_f", "dev_f"]

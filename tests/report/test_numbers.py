@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.report import glossary, runs, tables
-from pipeline.report.page import ways
-from pipeline.report.page.numbers import Numbers, numbered, numbers
-from pipeline.report.page.parts import Table
+from pipeline.report import glossary, runs
+from pipeline.report.formats import format_number
+from pipeline.report.page.numbers import Numbers, list_numbers, merge_originals, name_signatures, split_by_way
 from pipeline.report.render import render
+from pipeline.report.table import Table
 from pipeline.tables import results
 from tests.report.conftest import row
 
@@ -31,7 +31,7 @@ def only(*rows: dict[str, Any]) -> Change:
 
 def made(folder: Path) -> Numbers:
     evaluation = runs.read([folder])
-    return numbers(evaluation.rows, evaluation, numbered(evaluation.rows, evaluation.systems))
+    return list_numbers(evaluation.rows, evaluation, name_signatures(evaluation.rows, evaluation.systems))
 
 
 def section(page: str, name: str) -> str:
@@ -74,7 +74,7 @@ def test_all_numbers_stay_in_the_page_and_each_metric_stands_once(page: tuple[Pa
     rows = results.read(run)
     shown = plain(part)
     for line in results.records(rows[rows["value"].notna()]):
-        assert tables.number(line["value"], line["unit"]) in shown
+        assert format_number(line["value"], line["unit"]) in shown
     headings = re.findall(r'<h3 id="metric-[^"]*">(.*?)<', part)
     valued = rows[rows["value"].notna() | (rows["label"] != "")]["metric"].unique()
     assert len(headings) == len(valued)
@@ -138,7 +138,7 @@ def test_of_several_ways_to_compute_one_number_the_first_that_is_there_is_the_nu
 
     def parted(*variants: tuple[str, str], **more: Any) -> list[list[tuple[str, str]]]:
         rows = results.frame([row("eer", 0.1, variant, **{**about, **more}, estimator=by) for variant, by in variants])
-        return [sorted(zip(part["variant"], part["estimator"])) for part in ways.parted(rows, ("rocch", "kaldi"))]
+        return [sorted(zip(part["variant"], part["estimator"])) for part in split_by_way(rows, ("rocch", "kaldi"))]
 
     assert parted(("kaldi", ""), ("rocch", "")) == [[("rocch", "")], [("kaldi", "")]]
     assert parted(("kaldi", "")) == [[("kaldi", "")], []]
@@ -154,7 +154,7 @@ def test_of_several_ways_to_compute_one_number_the_first_that_is_there_is_the_nu
     beside = [("among 10", ""), ("among 2", "")]
     assert parted(*beside) == [beside, []]
     rows = results.frame([row("eer", 0.1, "rocch", **about), row("eer", 0.2, "kaldi", **{**about, "system": "c"})])
-    assert len(ways.parted(rows, ("rocch", "kaldi"))[0]) == 2, "each system has its number"
+    assert len(split_by_way(rows, ("rocch", "kaldi"))[0]) == 2, "each system has its number"
 
 
 def test_original_against_original_stands_once(page: tuple[Path, str]) -> None:
@@ -164,7 +164,7 @@ def test_original_against_original_stands_once(page: tuple[Path, str]) -> None:
     assert lines.count(("original", "OO")) == 0 and len(lines) == 2 * 3 * 3, "their values differ between systems"
     rows = results.read(run)
     same = rows.assign(value=[0.5 if c == "OO" else v for c, v in zip(rows["condition"], rows["value"])])
-    kept = ways.once(same)
+    kept = merge_originals(same)
     originals = kept[(kept["condition"] == "OO") & (kept["metric"] == "d_diag")]
     assert list(originals["system"]) == ["original"] * 2 and set(originals["system_level"]) == {"none"}
     assert len(same) - len(kept) == 2 * 2
@@ -176,7 +176,7 @@ def test_original_speech_that_differs_between_systems_stays(page: tuple[Path, st
     same = rows.assign(value=[0.5 if c == "OO" else v for c, v in zip(rows["condition"], rows["value"])])
     few = same.index[(same["condition"] == "OO") & (same["metric"] == "d_diag") & (same["system"] == "b2")]
     same.loc[few, "n_used"] = 3000
-    assert len(ways.once(same)) == len(same)
+    assert len(merge_originals(same)) == len(same)
 
 
 def test_dominance_with_its_sign_is_no_second_table_where_it_is_the_same(make_run: MakeRun, tmp_path: Path) -> None:
@@ -231,7 +231,9 @@ def test_two_runs_have_their_own_original_rows(make_run: MakeRun, tmp_path: Path
     evaluation = runs.read(given)
     metric = next(
         one
-        for one in numbers(evaluation.rows, evaluation, numbered(evaluation.rows, evaluation.systems)).metrics
+        for one in list_numbers(
+            evaluation.rows, evaluation, name_signatures(evaluation.rows, evaluation.systems)
+        ).metrics
         if one.name == "d_diag"
     )
     lines = pd.DataFrame(metric.table.body, columns=[one.head for one in metric.table.columns])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pipeline import registry
-from pipeline.report import glossary, tables
+from pipeline.report import glossary, summaries
 from pipeline.report.render import render
 from pipeline.tables import results
 from tests.report.conftest import row
@@ -113,7 +113,7 @@ def test_its_words_and_figures_are_in_the_report(
     assert '<h2 id="metrics-2">Furlongs: how far</h2>' in html and '<a href="#metrics-2">Furlongs</a>' in html
     assert html.count("<figure ") == 2 and html.count(">Glossary</h2>") == 1
     assert (tmp_path / "out" / "figures" / "metrics-of-speakers.csv").read_text().startswith("subset,system,")
-    text = tables.to_text(results.read(run))
+    text = summaries.to_text(results.read(run))
     assert text.startswith("Distances of voices\n") and "N_furlong (furlong)" in text
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.report import run_labels, settings_that_differ
-from pipeline.report.run_labels import MOST, About, labels
+from pipeline.report import run_differences
+from pipeline.report.run_differences import MOST, AboutRun, label_runs
 
 CONFIG: dict[str, Any] = {
     "paths": {"root": "/one"},
@@ -21,7 +21,7 @@ CONFIG: dict[str, Any] = {
     "attacker": {"ignorant": {"enrolment": "original", "trial": "anonymised"}},
     "metric": {"asv": {"name": "asv"}},
 }
-RUN = About(CONFIG, ("libri_test",), "ab", ("0.2",), ("cpu",), started="2026-11-29T10:40:16Z")
+RUN = AboutRun(CONFIG, ("libri_test",), "ab", ("0.2",), ("cpu",), started="2026-11-29T10:40:16Z")
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def of(*values: Any, path: str) -> list[str]:
-    return labels([replace(RUN, config=changed(path, value)) for value in values])
+    return label_runs([replace(RUN, config=changed(path, value)) for value in values])
 
 
 @pytest.mark.parametrize(
@@ -60,25 +60,25 @@ def test_runs_are_called_by_what_differs(path: str, values: list[Any], expected:
 
 def test_a_data_set_is_said_with_its_word_and_beside_the_rest() -> None:
     other = replace(RUN, datasets=("vctk",), config=changed("system.b2.alpha", 0.9))
-    assert labels([RUN, replace(RUN, datasets=("vctk",))]) == ["dataset libri_test", "dataset vctk"]
-    assert labels([RUN, replace(other, datasets=RUN.datasets)]) == ["alpha=0.8", "alpha=0.9"]
-    assert labels([RUN, other]) == ["dataset libri_test", "dataset vctk"], "both would be too long for a legend"
+    assert label_runs([RUN, replace(RUN, datasets=("vctk",))]) == ["dataset libri_test", "dataset vctk"]
+    assert label_runs([RUN, replace(other, datasets=RUN.datasets)]) == ["alpha=0.8", "alpha=0.9"]
+    assert label_runs([RUN, other]) == ["dataset libri_test", "dataset vctk"], "both would be too long for a legend"
 
 
 def test_equal_runs_are_told_apart_by_time_then_by_letter() -> None:
     later = replace(RUN, started="2026-11-29T11:02:00Z")
-    assert labels([RUN, later]) == ["10:40", "11:02"]
-    assert labels([RUN, replace(RUN, started="2026-11-29T10:40:59Z")]) == ["10:40:16", "10:40:59"]
-    assert labels([RUN, replace(RUN, started="20261130T104016Z-custom-abc")]) == ["2026-11-29", "2026-11-30"]
-    assert labels([RUN, RUN]) == ["A", "B"] and labels([replace(RUN, started="?")] * 3) == ["A", "B", "C"]
-    assert labels([RUN]) == [""]
+    assert label_runs([RUN, later]) == ["10:40", "11:02"]
+    assert label_runs([RUN, replace(RUN, started="2026-11-29T10:40:59Z")]) == ["10:40:16", "10:40:59"]
+    assert label_runs([RUN, replace(RUN, started="20261130T104016Z-custom-abc")]) == ["2026-11-29", "2026-11-30"]
+    assert label_runs([RUN, RUN]) == ["A", "B"] and label_runs([replace(RUN, started="?")] * 3) == ["A", "B", "C"]
+    assert label_runs([RUN]) == [""]
 
 
 def test_what_does_not_move_numbers_is_no_label_unless_nothing_else_differs() -> None:
     elsewhere = replace(RUN, config={**CONFIG, "paths": {"root": "/two"}}, started="2026-11-29T11:02:00Z")
-    assert labels([RUN, elsewhere]) == ["10:40", "11:02"]
-    assert labels([RUN, replace(elsewhere, devices=("cuda",))]) == ["cpu", "cuda"]
-    assert labels([RUN, replace(elsewhere, versions=("0.3",))]) == ["version 0.2", "version 0.3"]
+    assert label_runs([RUN, elsewhere]) == ["10:40", "11:02"]
+    assert label_runs([RUN, replace(elsewhere, devices=("cuda",))]) == ["cpu", "cuda"]
+    assert label_runs([RUN, replace(elsewhere, versions=("0.3",))]) == ["version 0.2", "version 0.3"]
 
 
 def test_labels_stay_short_and_differ_whatever_the_settings_are() -> None:
@@ -91,15 +91,15 @@ def test_labels_stay_short_and_differ_whatever_the_settings_are() -> None:
     assert len(set(ends_differ)) == 2
     two = [changed("system.b2.alpha", 0.8), changed("system.b2.alpha", 0.8), changed("system.b2.alpha", 0.9)]
     first = [replace(RUN, config=config, started=f"2026-11-29T1{n}:00:00Z") for n, config in enumerate(two)]
-    assert labels(first) == ["alpha=0.8, 10:00", "alpha=0.8, 11:00", "alpha=0.9, 12:00"]
-    assert labels(first[::-1]) == labels(first)[::-1], "the order in which they are given is nothing to them"
+    assert label_runs(first) == ["alpha=0.8, 10:00", "alpha=0.8, 11:00", "alpha=0.9, 12:00"]
+    assert label_runs(first[::-1]) == label_runs(first)[::-1], "the order in which they are given is nothing to them"
 
 
 def test_several_runs_that_differ_here_and_there() -> None:
     both, lazy = {**CONFIG["system"], "b2r": {"name": "mcadams"}}, {**CONFIG["attacker"], "lazy_informed": {}}
     configs = [CONFIG, changed("system.b2.alpha", 0.9), {**CONFIG, "system": both},
                {**CONFIG, "system": both, "attacker": lazy}]  # fmt: skip
-    found = labels([replace(RUN, config=config) for config in configs])
+    found = label_runs([replace(RUN, config=config) for config in configs])
     assert found == ["alpha=0.8", "alpha=0.9", "alpha=0.8, +b2r", "+lazy_informed, +b2r"]
     more = of(*({name: {} for name in ("ignorant", *names)} for names in ("", "x", "y")), path="attacker")
     assert more == ["ignorant", "+x", "+y"]
@@ -108,14 +108,14 @@ def test_several_runs_that_differ_here_and_there() -> None:
 def test_a_run_without_a_configuration_is_called_by_its_rows() -> None:
     old = replace(RUN, config={}, components={"extractor": ("ge2e",), "system": ("b2", "original")})
     new = replace(RUN, components={"extractor": ("ecapa",), "system": ("b2", "original")})
-    assert labels([old, new]) == ["ge2e", "ecapa"]
+    assert label_runs([old, new]) == ["ge2e", "ecapa"]
 
 
 # ------------------------------------------------------------------------------------------------- what differs
 
 
 def paths(*configs: dict[str, Any]) -> tuple[list[str], list[str]]:
-    found = settings_that_differ.of_configs(configs)
+    found = run_differences.find_differences(configs)
     return [one.path for one in found.numeric], [one.path for one in found.runtime]
 
 
@@ -131,7 +131,7 @@ def test_only_leaves_that_differ_and_runtime_ones_apart() -> None:
 def test_a_default_that_is_written_out_is_no_difference() -> None:
     bare = {"b2": {"name": "mcadams"}}
     assert paths({"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 20}}}) == ([], [])
-    (found,) = settings_that_differ.of_configs(
+    (found,) = run_differences.find_differences(
         [{"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 24}}}]
     ).numeric
     assert found.values == (20, 24) and found.defaults == (True, False)
@@ -147,4 +147,4 @@ def test_values_that_are_written_differently_and_mean_the_same() -> None:
     assert paths({"fusion": []}, {}) == ([], []) and paths({"bands": None}, {"bands": {}}) == ([], [])
     assert paths({"a": {"b": 1}}, {"a": {"b": 1.0}}) == ([], [])
     assert paths({"a": {"b": True}}, {"a": {"b": 1}}) == (["a.b"], [])
-    assert run_labels.letter(26) == "AA"
+    assert run_differences.name_by_letter(26) == "AA"

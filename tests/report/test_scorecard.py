@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError, DataError
-from pipeline.report.scorecard import card, follows, match, output, settings, verdicts, views
+from pipeline.report.scorecard import card, consistency, output, settings, views
 from pipeline.tables import published, results
 
 RUN: dict[str, Any] = {
@@ -44,7 +44,7 @@ def made(recipe: str, *rows: dict[str, Any], changes: settings.Changes | None = 
         return bare(recipe)
     found = settings.read(recipe, changes or settings.Changes())
     assert found is not None
-    return card.of(found, results.records(results.frame(rows)))
+    return card.make_card(found, results.records(results.frame(rows)))
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def bare(recipe: str) -> card.Card:
     """The card of a recipe and of a run that has no row."""
     found = settings.read(recipe)
     assert found is not None
-    return card.of(found, [])
+    return card.make_card(found, [])
 
 
 def line(made: card.Card, system: str, subset: str, **words: str) -> card.Line:
@@ -145,11 +145,11 @@ def _own(system: str, value: str) -> str:
 @pytest.mark.parametrize(
     ("value", "interval", "verdict"),
     [
-        (0.07483, (0.05, 0.10), verdicts.REPRODUCED),
-        (0.08483, (0.05, 0.10), verdicts.REPRODUCED),  # at the end of the tolerance of one point
-        (0.0949, (0.05, 0.10), verdicts.WITHIN),
-        (0.0949, (0.08, 0.10), verdicts.DIFFERS),
-        (0.0949, (np.nan, np.nan), verdicts.DIFFERS),
+        (0.07483, (0.05, 0.10), consistency.REPRODUCED),
+        (0.08483, (0.05, 0.10), consistency.REPRODUCED),  # at the end of the tolerance of one point
+        (0.0949, (0.05, 0.10), consistency.WITHIN),
+        (0.0949, (0.08, 0.10), consistency.DIFFERS),
+        (0.0949, (np.nan, np.nan), consistency.DIFFERS),
     ],
 )
 def test_a_number_is_reproduced_within_its_interval_or_differs(
@@ -163,7 +163,7 @@ def test_a_number_is_reproduced_within_its_interval_or_differs(
 
 def test_each_printed_cell_has_a_line_and_what_was_not_run_says_why() -> None:
     found = made("vpc2024", eer("b2", "libri_test_trials_f", 0.07483))
-    assert len(found.lines) == 224 and sum(one.verdict == verdicts.REPRODUCED for one in found.lines) == 1
+    assert len(found.lines) == 224 and sum(one.verdict == consistency.REPRODUCED for one in found.lines) == 1
     assert line(found, "B3", "libri_test_trials_f").note == "no such system"
     assert line(found, "B2", "libri_test_trials_m").note == "no such row"
     assert line(found, "B2", "libri_test_asr").note == "not measured here"
@@ -185,7 +185,7 @@ def test_each_printed_cell_has_a_line_and_what_was_not_run_says_why() -> None:
 def test_every_row_of_every_table_has_a_verdict_with_no_run_of_it(recipe: str, tables: dict[str, int]) -> None:
     found = made(recipe)
     assert Counter(one.cell.file for one in found.lines) == tables
-    assert {one.verdict for one in found.lines} <= {verdicts.NOT_RUN, verdicts.CANNOT, verdicts.DISAGREE}
+    assert {one.verdict for one in found.lines} <= {consistency.NOT_RUN, consistency.CANNOT, consistency.DISAGREE}
     text = output.to_text(found)
     assert text.count("\n") > sum(tables.values()) and f"{sum(tables.values())} published cells:" in text
 
@@ -193,25 +193,25 @@ def test_every_row_of_every_table_has_a_verdict_with_no_run_of_it(recipe: str, t
 def test_a_print_that_other_sources_contradict_says_so_and_ours_may_still_be_it() -> None:
     """SRD 2026 prints 33.2 % for T12-5, the Attacker Challenge 42.8 % for the same attacker."""
     subset = "libri_test (mean of f and m)"
-    for value, verdict in ((0.332, verdicts.REPRODUCED), (0.428, verdicts.DISAGREE)):
+    for value, verdict in ((0.332, consistency.REPRODUCED), (0.428, consistency.DISAGREE)):
         found = line(made("srd2026", eer("t12_5", subset, value, value - 0.01, value + 0.01)), "T12-5", subset)
         assert found.verdict == verdict and "VoxATtack@9fe67f1, Table1.png prints 42.8" in found.note
     found = line(made("srd2026"), "T12-5", subset)
-    assert (found.cell.value, found.verdict) == ("33.2", verdicts.DISAGREE) and found.note.startswith("not run; ")
-    assert line(made("srd2026"), "T25-1", subset).verdict == verdicts.DISAGREE
-    assert line(made("srd2026"), "B3", subset).verdict == verdicts.NOT_RUN
+    assert (found.cell.value, found.verdict) == ("33.2", consistency.DISAGREE) and found.note.startswith("not run; ")
+    assert line(made("srd2026"), "T25-1", subset).verdict == consistency.DISAGREE
+    assert line(made("srd2026"), "B3", subset).verdict == consistency.NOT_RUN
 
 
 def test_a_print_that_contradicts_its_own_inputs_cannot_follow() -> None:
     words = {"metric": "cllr_min_op_oo", "file": "noe2022_table3"}
     found = line(made("vpc2020"), "B2", "libri_test_trials_f", **words)
-    assert found.verdict == verdicts.CANNOT and "0.184, 0.686 of Voice-Privacy-Challenge-2020@f58ef14" in found.note
-    assert line(made("vpc2020"), "B1", "libri_test_trials_f", **words).verdict == verdicts.NOT_RUN
+    assert found.verdict == consistency.CANNOT and "0.184, 0.686 of Voice-Privacy-Challenge-2020@f58ef14" in found.note
+    assert line(made("vpc2020"), "B1", "libri_test_trials_f", **words).verdict == consistency.NOT_RUN
     ours = {
         **RUN, "metric": "cllr_min_op_oo", "variant": "trial_lists", "subset": "libri_test_trials_f", "condition": "OP",
         "attacker": "ignorant", "extractor": "xvector", "trained_on": "original", "backend": "plda", "system": "b2",
     }  # fmt: skip
-    for value, verdict in ((0.6132, verdicts.REPRODUCED), (0.6150, verdicts.CANNOT)):
+    for value, verdict in ((0.6132, consistency.REPRODUCED), (0.6150, consistency.CANNOT)):
         assert line(made("vpc2020", {**ours, "value": value}), "B2", "libri_test_trials_f", **words).verdict == verdict
 
 
@@ -220,28 +220,28 @@ def test_a_row_that_is_not_whole_is_said_beside_the_verdict() -> None:
     none = eer("b2", "libri_test_trials_m", np.nan, status="incomplete", reason="3 recordings are missing", n_used=97)
     found = made("vpc2024", part, none)
     one, other = (line(found, "B2", f"libri_test_trials_{sex}") for sex in "fm")
-    assert (one.verdict, one.note) == (verdicts.PARTIAL, "partial, 90 of 100 used")
+    assert (one.verdict, one.note) == (consistency.PARTIAL, "partial, 90 of 100 used")
     assert (other.verdict, other.note) == (
-        verdicts.NOT_RUN, "incomplete, 97 of 100 used: 3 recordings are missing",
+        consistency.NOT_RUN, "incomplete, 97 of 100 used: 3 recordings are missing",
     )  # fmt: skip
 
 
 def test_several_rows_for_one_cell_are_a_fault_and_its_remedy_mends_it() -> None:
     rows = [eer(name, "libri_test_trials_f", 0.07483) for name in ("b2", "b2_vpc2024")]
     found = made("vpc2024", *rows)
-    assert line(found, "B2", "libri_test_trials_f").verdict == verdicts.SEVERAL
+    assert line(found, "B2", "libri_test_trials_f").verdict == consistency.SEVERAL
     with pytest.raises(ConfigError) as caught:
-        card.refuse(found, Path("run"))
+        card.refuse_ambiguous(found, Path("run"))
     assert "'b2', 'b2_vpc2024'" in str(caught.value) and "'scorecard.systems.B2=b2'" in caught.value.remedy
     mended = made("vpc2024", *rows, changes=settings.Changes(systems={"B2": "b2"}))
-    assert not mended.faults and line(mended, "B2", "libri_test_trials_f").verdict == verdicts.REPRODUCED
+    assert not mended.faults and line(mended, "B2", "libri_test_trials_f").verdict == consistency.REPRODUCED
 
 
 def test_labels_given_replace_those_of_the_recipe() -> None:
     rows = [eer("b2", "libri_test_trials_f", 0.07483), eer("mine", "libri_test_trials_f", 0.5, extractor="e")]
     changes = settings.Changes.model_validate({"systems": {"B2": ["mine"]}, "extractors": {"ecapa": "e"}})
     found = line(made("vpc2024", *rows, changes=changes), "B2", "libri_test_trials_f")
-    assert found.row is not None and found.row["system"] == "mine" and found.verdict == verdicts.DIFFERS
+    assert found.row is not None and found.row["system"] == "mine" and found.verdict == consistency.DIFFERS
     wide = settings.Changes(tolerances={"eer": 50})
     assert line(made("vpc2024", *rows, changes=wide), "B2", "libri_test_trials_f").tolerance == 50
 
@@ -258,11 +258,11 @@ def test_units_are_brought_together_and_tags_are_compared_as_text() -> None:
     rows.append({**words, "metric": "l_w", "unit": "furlong", "value": 3.979})
     found = made("vpc2020", *rows)
     table = {"file": "noe2022_table2"}
-    assert line(found, "original", "libri_test_trials_f", metric="tag", **table).verdict == verdicts.REPRODUCED
-    assert line(found, "original", "libri_test_trials_f", metric="d_ece", **table).verdict == verdicts.DIFFERS
+    assert line(found, "original", "libri_test_trials_f", metric="tag", **table).verdict == consistency.REPRODUCED
+    assert line(found, "original", "libri_test_trials_f", metric="d_ece", **table).verdict == consistency.DIFFERS
     odd = line(found, "original", "libri_test_trials_f", metric="l_w", **table)
     assert odd.row is not None and odd.value is None and "furlong" in odd.note
-    assert verdicts.factor("fraction", "%") == 100 and verdicts.factor("bit", "nat") is None
+    assert consistency.convert("fraction", "%") == 100 and consistency.convert("bit", "nat") is None
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_units_are_brought_together_and_tags_are_compared_as_text() -> None:
     ],
 )
 def test_which_labels_stand_for_a_name(label: str, name: str, known: dict[str, list[str]], stands: bool) -> None:
-    assert match.stands_for(label, (name,), known) is stands
+    assert card.stands_for(label, (name,), known) is stands
 
 
 # What follows from what ------------------------------------------------------------------------------------------------
@@ -293,7 +293,12 @@ def test_what_follows_of_noe_2022() -> None:
     """As recomputed by hand: 18 ratios, 24 tags and all repeats follow; of B2, 4 + 3 + 2 normalised cells do not, and 7 of B2's cells
     and one of the original's are printed otherwise by zebra's results; B2r and C_ECE have no counterpart."""
     found = recomputed("vpc2020")
-    follow, cannot, disagree, none = verdicts.FOLLOWS, verdicts.CANNOT, verdicts.DISAGREE, verdicts.UNCHECKED
+    follow, cannot, disagree, none = (
+        consistency.FOLLOWS,
+        consistency.CANNOT,
+        consistency.DISAGREE,
+        consistency.UNCHECKED,
+    )
     assert found["noe2022_table2", "tag"] == {follow: 24} and found["noe2022_table2", "c_ece"] == {none: 12}
     assert found["noe2022_table2", "deid"] == found["noe2022_table3", "deid"] == {follow: 18}
     assert found["noe2022_table2", "g_vd"] == found["noe2022_table4", "g_vd"] == {follow: 18}
@@ -306,25 +311,25 @@ def test_what_follows_of_noe_2022() -> None:
 
 def test_what_follows_of_averages_and_ranks() -> None:
     srd, vpac, vpc2022 = recomputed("srd2026"), recomputed("vpac"), recomputed("vpc2022")
-    assert srd["srd2026_table1", "eer"] == {verdicts.FOLLOWS: 4, verdicts.DISAGREE: 4}
+    assert srd["srd2026_table1", "eer"] == {consistency.FOLLOWS: 4, consistency.DISAGREE: 4}
     # The five rows whose largest share is not at rank 1.
-    assert srd["srd2026_table1", "max_d"] == {verdicts.FOLLOWS: 10, verdicts.CONSISTENT: 5}
-    assert srd["srd2026_table2", "max_d"] == {verdicts.FOLLOWS: 8}
+    assert srd["srd2026_table1", "max_d"] == {consistency.FOLLOWS: 10, consistency.CONSISTENT: 5}
+    assert srd["srd2026_table2", "max_d"] == {consistency.FOLLOWS: 8}
     # Printed 41.8 as the mean of 41.8 and 40.6.
-    assert vpac["vpac_attackers", "eer"][verdicts.CANNOT] == 1
+    assert vpac["vpac_attackers", "eer"][consistency.CANNOT] == 1
     # The weighted averages of five systems, dev and test, follow with the official weights.
-    assert vpc2022["vpc2022_results_summary", "g_vd"] == {verdicts.FOLLOWS: 70}
-    assert recomputed("vpc2024")["vpc2024_results", "uar"] == {verdicts.FOLLOWS: 28}
+    assert vpc2022["vpc2022_results_summary", "g_vd"] == {consistency.FOLLOWS: 70}
+    assert recomputed("vpc2024")["vpc2024_results", "uar"] == {consistency.FOLLOWS: 28}
 
 
 @pytest.mark.parametrize(
     ("metric", "change", "verdict"),
     [
-        ("max_d", "0.64", verdicts.CANNOT),  # no whole count of 800 is cut to it
-        ("max_d", "0.52", verdicts.CANNOT),  # less than rank 1 discloses
-        ("idr", "3.65", verdicts.CANNOT),
-        ("rank_spread", "46.0", verdicts.CANNOT),
-        ("mean_d", "0.70", verdicts.CANNOT),
+        ("max_d", "0.64", consistency.CANNOT),  # no whole count of 800 is cut to it
+        ("max_d", "0.52", consistency.CANNOT),  # less than rank 1 discloses
+        ("idr", "3.65", consistency.CANNOT),
+        ("rank_spread", "46.0", consistency.CANNOT),
+        ("mean_d", "0.70", consistency.CANNOT),
     ],
 )
 def test_a_changed_cell_of_srd_is_found(metric: str, change: str, verdict: str) -> None:
@@ -333,11 +338,11 @@ def test_a_changed_cell_of_srd_is_found(metric: str, change: str, verdict: str) 
         index for index, cell in enumerate(cells)
         if (cell.system, cell.trained_on, cell.metric) == ("B3", "original", metric)
     )  # fmt: skip
-    assert follows.checked([cells[place]], cells, {})[0].verdict == verdicts.CONSISTENT
+    assert consistency.check_cells([cells[place]], cells, {})[0].verdict == consistency.CONSISTENT
     words = {**{name: getattr(cells[place], name) for name in published.COLUMNS}, "value": change}
     changed = published.Printed(**words)
     known = [*cells[:place], changed, *cells[place + 1 :]]
-    assert follows.checked([changed], known, {})[0].verdict == verdict
+    assert consistency.check_cells([changed], known, {})[0].verdict == verdict
 
 
 # Forms ---------------------------------------------------------------------------------------------------------------
@@ -349,10 +354,10 @@ def nasty() -> card.Card:
 
 
 def test_a_system_of_ours_has_its_row_in_the_published_table() -> None:
-    table = views.filled(nasty().settings.views[0], nasty())
+    table = views.fill_view(nasty().settings.views[0], nasty())
     names = [one[0] for one in table.body]
     assert names[0] == "original" and {"B2 (mcadams)", "B6 (asrbn_hifigan_bn_tdnnf_600h_vq_48_v1)"} <= set(names)
-    shown = {names[place]: table.body[place] for place in table.ours}
+    shown = {names[place]: table.body[place] for place in table.marked}
     assert shown["ours: b2 (for B2)"][4] == "7.480" and shown["ours: =my_sys%<b>|"][4] == "20.000"
     means = {one[0]: one[6] for one in table.body}
     assert means["B3 (sttts)"] == "27.322"  # the mean of the printed f and m
@@ -362,9 +367,9 @@ def test_a_system_of_ours_has_its_row_in_the_published_table() -> None:
 
 def test_means_of_a_run_stand_where_those_of_the_print_do() -> None:
     found = made("vpc2024", eer("mine", "libri_test (mean of f and m)", 0.31), eer("mine", "libri_test_trials_f", 0.3))
-    table = views.filled(found.settings.views[0], found)
-    (place,) = table.ours
-    assert table.body[place] == ("ours: mine", "–", "–", "–", "30.000", "–", "31.000")
+    table = views.fill_view(found.settings.views[0], found)
+    (place,) = table.marked
+    assert table.body[place] == ["ours: mine", "–", "–", "–", "30.000", "–", "31.000"]
 
 
 def test_an_attack_of_ours_is_one_more_line_among_attackers() -> None:
@@ -374,13 +379,13 @@ def test_an_attack_of_ours_is_one_more_line_among_attackers() -> None:
     rows = [eer(name, "libri_test (mean of f and m)", 0.2 + 0.01 * place, **mine) for place, name in enumerate(heads)]
     rows.append(eer("B3", "libri_test (mean of f and m)", 0.1, extractor="campplus"))
     found = made("vpac", *rows)
-    table = views.filled(found.settings.views[0], found)
-    assert table.heads == ("attacker", *heads, "mean")
+    table = views.fill_view(found.settings.views[0], found)
+    assert [column.head for column in table.columns] == ["attacker", *heads, "mean"]
     lines = {one[0]: one[1:] for one in table.body}
-    assert lines["ours: campplus (anonymised (utterance)), wccn"] == (
+    assert lines["ours: campplus (anonymised (utterance)), wccn"] == [
         "20.0", "21.0", "22.0", "23.0", "24.0", "25.0", "26.0", "23.0",
-    )  # fmt: skip
-    assert lines["ours: campplus (anonymised (utterance)), cosine"] == ("10.0", *7 * ("–",))
+    ]  # fmt: skip
+    assert lines["ours: campplus (anonymised (utterance)), cosine"] == ["10.0", *7 * ("–",)]
     assert lines["A.5"][-1] == "–", "there is no mean of a line with a star"
     assert lines["ecapa"][0] == "27.3" and {"A.20", "VoxATtack"} <= lines.keys()
     assert sum(one.row is not None for one in found.lines) == 0, "it stands for no published attacker"
@@ -400,7 +405,7 @@ def test_the_csv_has_every_cell_with_full_numbers() -> None:
     rows = list(csv.DictReader(io.StringIO(output.to_csv(nasty()))))
     assert len(rows) == 224
     (ours,) = [row for row in rows if row["ours"]]
-    assert (ours["published"], ours["ours"], ours["verdict"]) == ("7.483", "7.48", verdicts.DIFFERS)
+    assert (ours["published"], ours["ours"], ours["verdict"]) == ("7.483", "7.48", consistency.DIFFERS)
     assert (float(ours["published_low"]), float(ours["published_high"])) == (7.4825, 7.4835)
     assert (ours["our_system"], ours["our_trained_on"]) == ("b2", "anonymised (utterance)")
 
@@ -410,14 +415,14 @@ def test_each_scorecard_is_sound(name: str) -> None:
     """Columns of views are filled, tolerances have their reason, and names are those that are printed."""
     found = made(name)
     printed = {one.cell.system for one in found.lines}
-    witnessed = {cell.system for cell in card.cells(found.settings.witnesses)}
+    witnessed = {cell.system for cell in card.read_cells(found.settings.witnesses)}
     assert set(found.settings.names) <= printed | witnessed
     assert set(found.settings.systems) <= printed | set(found.settings.names.values())
     for view in found.settings.views:
-        table = views.filled(view, found)
-        assert len(table.body) >= 2 and view.sort in table.heads
-        for column in range(1, len(table.heads)):
-            assert any(one[column] != "–" for one in table.body), (view.title, table.heads[column])
+        table = views.fill_view(view, found)
+        assert len(table.body) >= 2 and view.sort in [column.head for column in table.columns]
+        for place, column in enumerate(table.columns):
+            assert any(one[place] != "–" for one in table.body), (view.title, column.head)
 
 
 def test_a_scorecard_with_an_unknown_field_or_column_is_refused(

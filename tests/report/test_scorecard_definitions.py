@@ -11,7 +11,7 @@ import pytest
 from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.families import vsm
-from pipeline.report.scorecard import card, output, settings, verdicts, views
+from pipeline.report.scorecard import card, consistency, output, settings, views
 from pipeline.stages.scores.plan import tell_apart
 from pipeline.stages.settings import Chosen
 from pipeline.tables import published, results
@@ -47,9 +47,9 @@ def test_ranks_by_another_protocol_are_not_held_against_the_paper() -> None:
     words = {"metric": "max_d", "estimator": "empirical"}
     both = made("srd2026", rank(4.5), rank(4.1, variant=CHAPTERS))
     found = line(both, "original", POOLED, **words)
-    assert (found.value, found.verdict) == (4.5, verdicts.REPRODUCED) and not both.faults
+    assert (found.value, found.verdict) == (4.5, consistency.REPRODUCED) and not both.faults
     alone = line(made("srd2026", rank(4.5, variant=CHAPTERS)), "original", POOLED, **words)
-    assert (alone.value, alone.verdict) == (None, verdicts.NOT_RUN) and CHAPTERS in alone.note
+    assert (alone.value, alone.verdict) == (None, consistency.NOT_RUN) and CHAPTERS in alone.note
     # What the note names takes it, and leaves every other metric as it was.
     (given,) = shlex.split(alone.note.partition(": ")[2].removesuffix(" takes it"))
     rows = [rank(4.5, variant=CHAPTERS), rank(2.19, "mean_d"), eer("b3", "libri_test (mean of f and m)", 0.273)]
@@ -64,7 +64,7 @@ def test_the_remedy_of_several_is_of_one_metric() -> None:
             for unit in ("segment", "utterance")]  # fmt: skip
     rows.append(eer("b3", "libri_test (mean of f and m)", 0.273))
     with pytest.raises(ConfigError) as caught:
-        card.refuse(made("srd2026", *rows), Path("run"))
+        card.refuse_ambiguous(made("srd2026", *rows), Path("run"))
     given = shlex.split(caught.value.remedy.partition("with each: ")[2])
     assert given == ["scorecard.ours.max_d.input_unit=segment", "scorecard.ours.mean_d.input_unit=segment"]
     mended = made("srd2026", *rows, changes=changed(*given))
@@ -87,19 +87,19 @@ def test_a_tolerance_is_of_the_cells_that_it_names() -> None:
     asked = settings.read("srd2026")
     assert asked is not None
     rows = results.records(results.frame([eer("b3", subset, 0.281), eer("original", subset, 0.054)]))
-    found = card.of(asked.model_copy(update={"tolerances": {"eer": one_point}}), rows)
+    found = card.make_card(asked.model_copy(update={"tolerances": {"eer": one_point}}), rows)
     near, far = line(found, "B3", subset, metric="eer"), line(found, "original", subset, metric="eer")
-    assert (near.verdict, near.tolerance) == (verdicts.REPRODUCED, 1.0)
-    assert far.row is not None and (far.verdict, far.tolerance) == (verdicts.DIFFERS, 0.0)
-    assert "Tolerance of eer (PP alone): 1 %" in " ".join(output.notes(found, True))
+    assert (near.verdict, near.tolerance) == (consistency.REPRODUCED, 1.0)
+    assert far.row is not None and (far.verdict, far.tolerance) == (consistency.DIFFERS, 0.0)
+    assert "Tolerance of eer (PP alone): 1 %" in " ".join(output.tabulate(found, True, []).notes)
 
 
 def test_a_part_is_never_the_published_number() -> None:
     """Three of a hundred recordings that happen to give the print, and a tag of them."""
     found = made("vpc2024", eer("b2", "libri_test_trials_f", 0.07483, status="partial", n_used=3))
-    assert line(found, "B2", "libri_test_trials_f").verdict == verdicts.PARTIAL
-    assert found.counts()[verdicts.PARTIAL] == 1 and verdicts.REPRODUCED not in found.counts()
-    assert any(note.startswith("partial: ") for note in output.notes(found, True))
+    assert line(found, "B2", "libri_test_trials_f").verdict == consistency.PARTIAL
+    assert found.counts()[consistency.PARTIAL] == 1 and consistency.REPRODUCED not in found.counts()
+    assert any(note.startswith("partial: ") for note in output.tabulate(found, True, []).notes)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_other_pseudo_voices_than_the_published_are_said(level: str, trained_on:
     row = eer("b2", "libri_test_trials_f", 0.07483, system_level=level, trained_on=trained_on)
     found = made("vpc2024", row)
     assert (line(found, "B2", "libri_test_trials_f").verdict, line(found, "B2", "libri_test_trials_f").note) == (
-        verdicts.REPRODUCED,
+        consistency.REPRODUCED,
         note,
     )
 
@@ -125,9 +125,9 @@ def test_a_mean_that_a_run_has_not_is_formed_in_the_view_as_that_of_the_print_is
     rows = [eer("mine", f"libri_{part}_trials_{sex}", value, **more) for part, sex, value, more in (
         ("dev", "f", 0.3, {}), ("dev", "m", 0.2, {}), ("test", "f", 0.1, {"status": "partial"}), ("test", "m", 0.3, {}))]  # fmt: skip
     found = made("vpc2024", *rows)
-    table = views.filled(found.settings.views[0], found)
-    (place,) = table.ours
-    assert table.body[place] == ("ours: mine", "30.000", "20.000", "25.000", "10.000 †", "30.000", "20.000 †")
+    table = views.fill_view(found.settings.views[0], found)
+    (place,) = table.marked
+    assert table.body[place] == ["ours: mine", "30.000", "20.000", "25.000", "10.000 †", "30.000", "20.000 †"]
 
 
 def test_lines_of_vpc_2022_that_repeat_those_of_the_asr_trained_on_anonymised_speech_are_of_it() -> None:

@@ -63,23 +63,23 @@ def test_it_fits_whatever_there_is(count: int, name: str) -> None:
     systems = [name.format(number) for number in range(count)]
     short = "12 of 60 results do not stand on everything that was expected " * 5
     for subsets, said, missing in ((1, 0, ""), (4, 1, ""), (4, 9, ""), (1, 9, short), (4, 1, short)):
-        text = screen.screen(shown(systems, SETS[:subsets], said, missing=missing), BELOW)
+        text = screen.write_screen(shown(systems, SETS[:subsets], said, missing=missing), BELOW)
         assert fits(text, BELOW), text
         assert "\t" not in text and "\x1b" not in text
         assert text.startswith("! 12 of 60" if missing else leaderboard.TITLE)
-        assert "0.100 [0.050, 0.150]~†" in text and "libri_test_trials_f" in text
+        assert "0.100 [0.050, 0.150] ~ †" in text and "libri_test_trials_f" in text
         assert ("limit 0 is about" in text) == (said > 0)
         assert ("more systems: leaderboard.csv" in text) == (count == 30)
         assert ("more: summary.txt" in text) or count < 30 or not said
 
 
 def test_six_systems_on_four_sets_have_their_attacks_and_what_is_left_is_named() -> None:
-    text = screen.screen(shown([f"b{number}" for number in range(6)], SETS, 1), BELOW)
+    text = screen.write_screen(shown([f"b{number}" for number in range(6)], SETS, 1), BELOW)
     assert text.count(" bit: semi_informed: ecapa, plda, adapted") == 7, text
     assert (
         "\nall attacks: attacks.csv; also in leaderboard.csv: l_w, MeanD, IdR, DeID_OP, G_VD; libri_test_trial" in text
     )
-    two = screen.screen(shown(["b2"], SETS[:2]), BELOW)
+    two = screen.write_screen(shown(["b2"], SETS[:2]), BELOW)
     assert (
         "libri_test_trials_m\nrank" in two
         and "l_w ↓ (at most)  MeanD ↓" in two
@@ -97,7 +97,7 @@ def test_what_was_found_wrong_comes_before_advice_and_nothing_is_said_twice() ->
     found = checks.frame(
         [(whose if number else {}, checks.Finding(check, 0.0, "", text, True)) for number, (check, text) in enumerate(said)]
     )  # fmt: skip
-    text = screen.screen(shown(["b2"], SETS[:1], diagnostics=found))
+    text = screen.write_screen(shown(["b2"], SETS[:1], diagnostics=found))
     assert "Doubt about this attack: The wrong way round." in " ".join(text.split())
     assert " ".join(text.split()).count("The wrong way round.") == 1
     assert 0 < text.index("! All files are one.") < text.index("! Advice.")
@@ -110,7 +110,7 @@ def test_conditions_are_a_line() -> None:
     found = pd.DataFrame(
         [band("b2", "semi_informed", 2), band("b2", "strongest attack", 0), band("b3", "strongest attack", 1)]
     )
-    text = screen.screen(shown(["b2"], SETS[:1], bands=found))
+    text = screen.write_screen(shown(["b2"], SETS[:1], bands=found))
     assert "Minimum-EER condition met on libri_test: b2 2, strongest attack none; b3 strongest attack 1\n" in text, text
 
 
@@ -143,13 +143,13 @@ def test_without_an_attack_the_tables_are_cut_to_what_fits(systems: int, name: s
     bare = screen.Shown(
         rows, answers.frame("leaderboard", []), answers.frame("differences", []), doubts(), NOTHING, [], []
     )
-    text = screen.screen(bare, BELOW)
+    text = screen.write_screen(bare, BELOW)
     assert fits(text, BELOW), text
     first, last = text.splitlines()[0], text.splitlines()[-1]
     assert first and not first.startswith("…")
     assert "10.00" in text, "a number of the first table"
     assert ("more rows" in text or systems == 1) and ("more table" in text) == last.startswith("… ")
-    missing = screen.screen(replace(bare, missing="3 tasks failed", limits=["b3 has no row"]), BELOW)
+    missing = screen.write_screen(replace(bare, missing="3 tasks failed", limits=["b3 has no row"]), BELOW)
     assert missing.startswith("! 3 tasks failed\nKnow before you read the numbers:\n- b3 has no row\n\n") and fits(
         missing, BELOW
     )
@@ -160,5 +160,5 @@ def test_columns_of_numbers_that_have_no_room_are_named() -> None:
     bare = screen.Shown(
         rows, answers.frame("leaderboard", []), answers.frame("differences", []), doubts(), NOTHING, [], []
     )
-    text = screen.screen(bare, BELOW)
+    text = screen.write_screen(bare, BELOW)
     assert fits(text, BELOW) and "… no room for own metric " in text

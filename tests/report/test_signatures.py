@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.report import signatures
 from pipeline.report.signatures import Names
 from pipeline.tables import results
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 ROW = {"metric": "eer", "variant": "", "estimator": "rocch", "input_unit": "", "condition": "PP", "attacker": "lazy_informed"}  # fmt: skip
 PARAMETERS: dict[str, Any] = {
@@ -29,21 +29,21 @@ NAMES = Names("libri_test_f", "ecapa", "original", "cosine")
 
 
 def of(parameters: dict[str, Any] | None = None, **row: str) -> str:
-    return signature({**ROW, **row}, {**PARAMETERS, **(parameters or {})})
+    return make_signature({**ROW, **row}, {**PARAMETERS, **(parameters or {})})
 
 
 def mean(*several: str) -> str:
-    return signature(ROW, {"mean": " + ".join(f"0.5 × ({one})" for one in several), "interval": {"code": 1}})
+    return make_signature(ROW, {"mean": " + ".join(f"0.5 × ({one})" for one in several), "interval": {"code": 1}})
 
 
 def test_a_short_form_is_made_of_names() -> None:
-    (form,) = signatures.short([of()], {of(): NAMES}).values()
+    (form,) = signatures.shorten([of()], {of(): NAMES}).values()
     version = of().rsplit("v:", 1)[1].rsplit(".", 1)[0]
     assert form == f"eer:rocch|lazy_informed|trials:libri_test_f|ext:ecapa(trained original)|be:cosine|v:{version}"
 
 
 def test_without_names_digests_stand_for_them() -> None:
-    (form,) = signatures.short([of()]).values()
+    (form,) = signatures.shorten([of()]).values()
     assert "|trials:aaaaaaaa|ext:" in form and "a" * 9 not in form
 
 
@@ -68,7 +68,7 @@ def test_one_deep_parameter_is_named(name: str, wraps: bool) -> None:
     one, other = of(), of(change)
     if wraps:
         one, other = mean(of(), of()), mean(of(), other)
-    found = signatures.short([one, other], {one: NAMES, other: NAMES})
+    found = signatures.shorten([one, other], {one: NAMES, other: NAMES})
     assert found[one] != found[other]
     added = found[other].split("|")[-1]
     assert added.removeprefix("whole ").removeprefix("mean 2 ").startswith(said), found
@@ -78,7 +78,7 @@ def test_one_deep_parameter_is_named(name: str, wraps: bool) -> None:
 def test_a_patch_of_the_version_is_said_where_it_differs() -> None:
     begins = of().rsplit("v:", 1)[0]
     several = [f"{begins}v:{version}" for version in ("0.1.7", "0.1.8", "0.2.0")]
-    found = signatures.short(several, dict.fromkeys(several, NAMES))
+    found = signatures.shorten(several, dict.fromkeys(several, NAMES))
     assert [found[one].split("be:cosine|")[1] for one in several] == ["v:0.1|v:0.1.7", "v:0.1|v:0.1.8", "v:0.2"]
 
 
@@ -90,7 +90,7 @@ def test_a_setting_that_moved_the_signature_is_named_and_no_other() -> None:
         rows.append({**identity, "run_id": run, "signature": of(parameters)})
         extractor = {"ecapa": {"name": "ecapa", "training": {"epochs": epochs}}, "other": {"x": epochs}}
         configs[run] = {"runtime": {"threads": threads}, "metric": {"asv": {"seed": threads}}, "extractor": extractor}
-    forms = list(signatures.of_rows(pd.DataFrame(rows), configs).values())
+    forms = list(signatures.shorten_rows(pd.DataFrame(rows), configs).values())
     assert [form.rsplit("|", 1)[1] for form in forms] == [
         "extractor.ecapa.training.epochs:3",
         "extractor.ecapa.training.epochs:5",
@@ -99,7 +99,7 @@ def test_a_setting_that_moved_the_signature_is_named_and_no_other() -> None:
 
 def test_what_cannot_be_named_gets_a_digest_that_is_the_same_everywhere() -> None:
     one, other = "eer|OO|(", "eer|OO|(|"
-    found = signatures.short([one, other])
+    found = signatures.shorten([one, other])
     assert found[one] != found[other]
     assert signatures.fingerprint(one) != signatures.fingerprint(other)
 
@@ -111,7 +111,7 @@ def test_no_two_of_many_have_one_form() -> None:
     ]
     all_of = list(dict.fromkeys([of(), *(of(one) for one, _ in DEEP.values()), *(of(change) for change in changes)]))
     for names in ({}, dict.fromkeys(all_of, NAMES)):
-        found = signatures.short(all_of, names)
+        found = signatures.shorten(all_of, names)
         assert list(found) == all_of and len(set(found.values())) == len(all_of)
 
 
@@ -122,5 +122,5 @@ TEXTS = st.text(alphabet="ab|():#×+ 0" + string.ascii_lowercase[:3], max_size=1
 @given(st.lists(TEXTS, max_size=12), st.lists(TEXTS, min_size=1, max_size=3))
 def test_any_texts_that_differ_have_forms_that_differ(several: list[str], subsets: list[str]) -> None:
     names = {one: Names(subset=subsets[place % len(subsets)]) for place, one in enumerate(several)}
-    found = signatures.short(several, names)
+    found = signatures.shorten(several, names)
     assert set(found) == set(several) and len(set(found.values())) == len(set(several))

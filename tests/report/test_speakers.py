@@ -12,7 +12,7 @@ import pytest
 from pipeline.report import runs
 from pipeline.report.page import speakers as section
 from pipeline.report.render import render
-from pipeline.tables import answers, speakers
+from pipeline.tables import answers
 from tests.report.test_report import parse
 
 MakeRun = Callable[..., Path]
@@ -48,8 +48,8 @@ def made(make_run: MakeRun, tmp_path: Path) -> Callable[..., Path]:
     def write(rows: list[dict[str, Any]], overlaps: list[dict[str, Any]], name: str = "run", **more: Any) -> Path:
         folder = make_run(tmp_path / name, tables={}, **more)
         found = {
-            "speakers": speakers.frame("speakers", rows),
-            "worst_overlap": speakers.frame("worst_overlap", overlaps),
+            "speakers": answers.frame("speakers", rows),
+            "worst_overlap": answers.frame("worst_overlap", overlaps),
         }
         answers.write(found, folder)
         return folder
@@ -62,7 +62,7 @@ ROWS += [spoken("original", "unprotected", place, before="", original_d_ece=floa
 
 
 def told(folders: list[Path]) -> section.Speakers:
-    found = section.speakers(runs.read(folders))
+    found = section.describe_speakers(runs.read(folders))
     assert found is not None
     return found
 
@@ -136,7 +136,7 @@ def test_of_many_systems_one_speaker_each_is_unfolded(made: Callable[..., Path])
 def test_what_does_not_stand_on_everything_is_not_shown(made: Callable[..., Path]) -> None:
     short = {"status": "incomplete", "d_ece": float("nan"), "reason": "stands on 3 of 4"}
     folder = made([spoken("b2", "lazy_informed", place, **short) for place in range(6)], [])
-    assert section.speakers(runs.read([folder])) is None
+    assert section.describe_speakers(runs.read([folder])) is None
 
 
 def test_speakers_of_two_runs_stand_side_by_side(made: Callable[..., Path]) -> None:

@@ -19,8 +19,10 @@ from pipeline.contracts import TrialRuns
 from pipeline.families import cece, p0p1
 from pipeline.families.cece import profile
 from pipeline.figures import write_heading
-from pipeline.report import tables
+from pipeline.report import summaries
+from pipeline.report.formats import format_number
 from pipeline.report.render import render
+from pipeline.report.table import escape_latex
 from pipeline.tables import results
 from tests import browser
 from tests.families.runs import pair_runs, trial_runs
@@ -159,23 +161,23 @@ def test_figures_have_their_data_beside_them(built: tuple[Path, str, list[dict]]
 
 
 def test_compact_tables_of_two_runs(built: tuple[Path, str, list[dict]]) -> None:
-    text = tables.to_text(results.frame(built[2]), list(SYSTEMS))
+    text = summaries.to_text(results.frame(built[2]), list(SYSTEMS))
     head = next(line for line in text.splitlines() if "C_ECE isotonic (bit) ↓" in line)
     assert "C_ECE linear (bit) ↓" in head and "variant" not in head
     value = {(r["metric"], r["variant"], r["system"], r["attacker"]): r["value"] for r in built[2]}
     line = next(one for one in text.splitlines() if "b2r" in one and "lazy_informed" in one)
     assert line.split()[-2:] == [
-        tables.number(value["c_ece", method, "b2r", "lazy_informed"], "bit") for method in ("isotonic", "linear")
+        format_number(value["c_ece", method, "b2r", "lazy_informed"], "bit") for method in ("isotonic", "linear")
     ]
     assert any("D_diag P0P1 (%) ↓" in one and "P0P1/PP (%) ↓" in one for one in text.splitlines())
-    ratio = tables.number(value["p0p1_ratio", "", "t25", ""], "fraction")
+    ratio = format_number(value["p0p1_ratio", "", "t25", ""], "fraction")
     assert any("t25" in one and one.endswith(f" {ratio}") for one in text.splitlines())
-    assert "$\\rightarrow$" in tables.latex("f0→f1")
+    assert "$\\rightarrow$" in escape_latex("f0→f1")
 
 
 def test_minus_infinity_is_shown_as_such() -> None:
     row = {**RUN, "metric": "c_ece", "variant": "linear", "value": -np.inf, "unit": "bit", "system": "x"}
-    assert "−∞" in tables.to_text(results.frame([row]))
+    assert "−∞" in summaries.to_text(results.frame([row]))
     curve = content()[1]["cece_profile"]
     curve = curve[(curve["system"] == "b2r") & (curve["attacker"] == "ignorant")].assign(series="b2r")
     broken = curve["profile"] == "linear"

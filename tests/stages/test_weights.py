@@ -13,7 +13,7 @@ from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
 from pipeline.stages.graph import Measurement
 from pipeline.stages.settings import Machine
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import key_table
 
 
@@ -21,7 +21,7 @@ def signatures() -> list[str]:
     with key_table.made_up_weights():
         graph = assemble_graph(validate(key_table.composed(), "demo"), key_table.prepared("f"), Machine("cpu", 1))
     metric = {"metric": "m", "variant": "", "estimator": "", "input_unit": ""}
-    return [signature({**source.identity, **metric}, source.parameters) for source in graph.select(Measurement)]
+    return [make_signature({**source.identity, **metric}, source.parameters) for source in graph.select(Measurement)]
 
 
 def found(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:

@@ -15,7 +15,7 @@ import yaml
 from pipeline.datasets.scores import columns, score_table
 from pipeline.errors import DataError
 from pipeline.files import TooLarge
-from pipeline.tables import bounds, written
+from pipeline.tables import bounds, run_files
 
 NAMES = "abcdefghi"
 LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
@@ -97,7 +97,7 @@ def test_readers_name_the_file(tmp_path: Path) -> None:
     path.write_bytes(
         parquet(enroll_id=repeated("x" * 10**6, 1000), trial_id=repeated("y", 1000), score=np.zeros(1000)).getvalue()
     )
-    for read in (lambda: score_table.read_table(path, columns.SCORES), lambda: written.parquet(path)):
+    for read in (lambda: score_table.read_table(path, columns.SCORES), lambda: run_files.read_parquet(path)):
         with pytest.raises(DataError) as caught:
             read()
         assert str(path) in str(caught.value) and "unpacks to more than" in str(caught.value)

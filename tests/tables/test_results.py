@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.errors import DataError
 from pipeline.tables import results
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import crosswalk
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -230,15 +230,15 @@ def test_signatures_of_old_rows_are_those_of_new_ones(tmp_path: Path) -> None:
         "estimator": "empirical",
         "input_unit": "segment",
     }
-    tail = signature(about, parameters).partition("|PP|")[2]
+    tail = make_signature(about, parameters).partition("|PP|")[2]
     (row,) = read(
         tmp_path,
         {"metric": "max_d", "variant": "empirical, segment", "signature": f"max_d:empirical, segment|PP|{tail}"},
     )
-    assert row["signature"] == signature(about, parameters) == f"max_d|estimator:empirical|input:segment|PP|{tail}"
+    assert row["signature"] == make_signature(about, parameters) == f"max_d|estimator:empirical|input:segment|PP|{tail}"
     about = {**about, "metric": "eer", "variant": "rocch", "estimator": "", "input_unit": ""}
     (row,) = read(tmp_path, {**ROW, "signature": f"eer:rocch|PP|{tail}"})
-    assert row["signature"] == signature(about, parameters) == f"eer:rocch|PP|{tail}"
+    assert row["signature"] == make_signature(about, parameters) == f"eer:rocch|PP|{tail}"
     (row,) = read(tmp_path, {**ROW, "metric": "d_diag_signed", "variant": "", "signature": f"d_diag_signed|PP|{tail}"})
     assert row["signature"] == f"signed|PP|{tail}"
     (row,) = read(tmp_path, {**ROW, "signature": "something else"})
@@ -247,10 +247,10 @@ def test_signatures_of_old_rows_are_those_of_new_ones(tmp_path: Path) -> None:
 
 def test_every_part_of_a_signature_tells_numbers_apart() -> None:
     about = dict.fromkeys(("metric", "variant", "estimator", "input_unit", "condition", "attacker"), "x")
-    whole = signature(about, {"settings": {"a": 1}})
-    assert all(signature({**about, name: "y"}, {"settings": {"a": 1}}) != whole for name in about)
-    assert signature(about, {"settings": {"a": 2}}) != whole
+    whole = make_signature(about, {"settings": {"a": 1}})
+    assert all(make_signature({**about, name: "y"}, {"settings": {"a": 1}}) != whole for name in about)
+    assert make_signature(about, {"settings": {"a": 2}}) != whole
     # No part can be taken for another.
     moved = {"variant": "", "estimator": "", "input_unit": ""}
-    spelled = [signature({**about, **moved, name: "segment"}, {}) for name in moved]
+    spelled = [make_signature({**about, **moved, name: "segment"}, {}) for name in moved]
     assert len(set(spelled)) == 3

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.tables import labels
+from pipeline.tables import text
 
 SCORES = ("enroll_id", "trial_id", "score")
 
@@ -183,7 +183,7 @@ def _has_mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...])
 def _fits_role(values: Sequence[str], role: str) -> bool:
     if role == "score":
         return all(map(is_number, values))
-    return role != "label" or labels.pair(values) is not None
+    return role != "label" or text.find_label_pair(values) is not None
 
 
 def _advise_command(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
@@ -202,7 +202,7 @@ def _select_program(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> 
     and holds what is wanted. '' where there are more of either, or none."""
     table = list(zip(*rows))
     changing = [k for k, column in enumerate(table) if len(set(column)) > 1]
-    classes = [k for k, column in enumerate(table) if labels.pair(column)]
+    classes = [k for k, column in enumerate(table) if text.find_label_pair(column)]
     numbers = [k for k, column in enumerate(table) if k not in classes and all(map(is_number, column))]
     words = [k for k in range(len(table)) if k not in classes and k not in numbers]
     wanted = [k for k in (numbers if columns == SCORES else classes) if k in changing]

@@ -25,7 +25,7 @@ from pipeline.errors import DataError
 from pipeline.faults import escape_unprintable
 from pipeline.metrics import ClassOrder
 from pipeline.names import describe_difference, fold_lookalikes
-from pipeline.tables import labels
+from pipeline.tables import text
 
 Codes = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
@@ -316,7 +316,7 @@ def _read_labels(table: Table, note: Tell, setting: SettingNames) -> Mask:
     names, (codes,) = number_ids(table.ids("label"))
     # What no line has is not among the labels: a dictionary may hold more.
     present = names[_list_distinct(codes)].tolist()
-    pair = labels.pair(present)
+    pair = text.find_label_pair(present)
     if pair is None:
         wrong = [repr(label) for label in present if label.lower() not in ("target", "nontarget")]
         raise DataError(

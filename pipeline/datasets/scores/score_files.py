@@ -28,7 +28,7 @@ from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
-from pipeline.tables import labels
+from pipeline.tables import text
 
 SETTING_NAMES = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
 
@@ -229,7 +229,7 @@ def _has_labels(path: Path) -> bool:
     except DataError:
         return False
     words = labels_column.unify_dictionaries().chunk(0).dictionary.to_pylist() if labels_column.num_chunks else []
-    if labels.pair(words) is None:
+    if text.find_label_pair(words) is None:
         return False
     # Of three columns the last is the score, whatever it looks like.
     return not (

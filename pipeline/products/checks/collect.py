@@ -225,7 +225,7 @@ def _judge_training(
     check = None if product.check is None else records.read(outcome.artefact(product.check).folder)
     held_out = check if check is not None and check["eer"] is not None else None
     if product.training is not None and not trained_on.startswith("original;"):
-        record = records.training(outcome.artefact(product.training).folder)
+        record = records.read_training(outcome.artefact(product.training).folder)
         speech = "anonymised" if trained_on != "original" else "original"
         # The check is of this attack with its back end; the training verified by cosine.
         of_attack = {**record, "held_out": held_out, "trained": None} if held_out is not None else record

@@ -109,10 +109,10 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
                 )
         table = table.join(kept[[f"score.{number}"]])
     assert table is not None
-    return table.reset_index(), _lost(tables, common)
+    return table.reset_index(), _list_lost(tables, common)
 
 
-def _lost(tables: list[pd.DataFrame], common: pd.Index) -> list[list[str]]:
+def _list_lost(tables: list[pd.DataFrame], common: pd.Index) -> list[list[str]]:
     """What some input lacks: its ids in one text, and which inputs lack it."""
     every = tables[0].index
     for one in tables[1:]:

@@ -18,14 +18,14 @@ from pipeline.products.speakers.compute import OVERLAPS, PITCH, SPEAKERS
 from pipeline.report import verdict as words
 from pipeline.stages.graph import Product
 from pipeline.stages.suggestions import families_with
-from pipeline.tables import manifest, records, results, speakers
+from pipeline.tables import answers, manifest, records, results
 from pipeline.tables.answers import ATTACK
 
 Row = dict[str, Any]
 ALPHA = 0.05
 """p-values up to it tell a speaker apart from the median one."""
 OWN = ("speaker", "rank", "worst", "d_ece", "median", "p_median", "eer", "target_llr", "impostor_llr", "max_llr", "own_score", "nearest",
-       "nearest_score", "n_target", "n_nontarget", "n_utterances", "doddington", "dunstone_yager", *speakers.UTTERANCES)  # fmt: skip
+       "nearest_score", "n_target", "n_nontarget", "n_utterances", "doddington", "dunstone_yager", *answers.UTTERANCES)  # fmt: skip
 """Columns that are those of the artefact."""
 OVERLAP = ("listed", "shared", "shared_chance", "jaccard", "jaccard_chance", "p_value", "rank_correlation", "names")
 ABSENT = {
@@ -98,8 +98,8 @@ def collect_speakers(collected: Collection) -> None:
         overlaps += sorted(pairs, key=lambda row: not row["strongest"])
     for row in rows:
         del row["place"]
-    collected.tables["speakers"] = speakers.frame("speakers", rows)
-    collected.tables["worst_overlap"] = speakers.frame("worst_overlap", overlaps)
+    collected.tables["speakers"] = answers.frame("speakers", rows)
+    collected.tables["worst_overlap"] = answers.frame("worst_overlap", overlaps)
 
 
 def _is_strongest(attack: Mapping[str, str], board: Mapping[str, Any]) -> bool:
@@ -120,7 +120,7 @@ def _originals(product: SpeakersAttacked, outcome: Outcome, board: Mapping[str, 
                 "original_d_ece_low": row["low"],
                 "original_d_ece_high": row["high"],
                 "original_eer": row["eer"],
-                "original_attack": words.attack(product.attacks[row["attack"]]),
+                "original_attack": words.describe_attack(product.attacks[row["attack"]]),
                 "before": "" if math.isnan(row["low"]) else shown,
             }
     return originals

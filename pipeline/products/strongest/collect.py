@@ -123,7 +123,7 @@ def collect_strongest(collected: Collected) -> None:
         row["untried"] = ", ".join(filter(None, [row.get("untried", ""), *names]))
     _rank(boards, differences, spared)
     for row in differences:
-        row["sentence"] = words.of_difference(row)
+        row["sentence"] = words.describe_difference(row)
     tables = {"leaderboard": boards, "attacks": attacks, "differences": differences}
     collected.tables |= {name: answers.frame(name, rows) for name, rows in tables.items()}
 
@@ -194,12 +194,12 @@ class _Results:
     def by_set(self, product: StrongestAttack, subset: str, numbers: str) -> str:
         """The attacks of a mean in words, by what tells its sets apart; '' where one attack counts on all."""
         attacks = self.chosen(product, subset, numbers)
-        return words.by_set(attacks) if len(set(numbers.split())) > 1 else ""
+        return words.describe_attack_by_set(attacks) if len(set(numbers.split())) > 1 else ""
 
     def describe(self, product: StrongestAttack, subset: str, numbers: str) -> str:
         """The attack on a subset or a mean in words; '' where there is none."""
         attacks = self.chosen(product, subset, numbers)
-        return self.by_set(product, subset, numbers) or next(map(words.attack, attacks.values()), "")
+        return self.by_set(product, subset, numbers) or next(map(words.describe_attack, attacks.values()), "")
 
     def of_attack(self, product: StrongestAttack, subset: str, metric: str, numbers: str) -> list[Row]:
         """The rows of a metric of the attack on a subset, or on each set of a mean."""
@@ -324,7 +324,7 @@ def _elsewhere(product: StrongestAttack, parts: Sequence[str]) -> Iterator[str]:
     for number, attack in enumerate(product.attacks):
         lacking = [name for name in parts if number not in product.subsets[name]]
         if lacking:
-            yield f"{words.attack(attack)} on {', '.join(lacking)}"
+            yield f"{words.describe_attack(attack)} on {', '.join(lacking)}"
 
 
 def _attack_row(
@@ -379,7 +379,7 @@ def _difference_row(
 def _describe_side(numbers: _Results, product: StrongestAttack, row: Row, side: str) -> str:
     if row["under"] == STRONGEST:
         return numbers.describe(product, row["subset"], row[side])
-    return words.attack(product.attacks[int(row[side])]) if row[side] else ""
+    return words.describe_attack(product.attacks[int(row[side])]) if row[side] else ""
 
 
 def _correct(rows: Sequence[Row]) -> None:

@@ -89,7 +89,7 @@ class Sets:
     def common(self, weights: Mapping[str, float]) -> list[int]:
         """The attacks that all of some subsets have."""
         first, *others = (self.attacks[name] for name in weights)
-        return [one for one in first if all(one in other for other in others)]
+        return [attack for attack in first if all(attack in other for other in others)]
 
 
 # ---------------------------------------------------------------------------------------------------- attacks on a subset
@@ -121,12 +121,12 @@ def measure_contributions(listed: Listed, work: Work) -> None:
         "reason": "",
     }
     try:
-        found, numbers["permuted"] = _measured(listed, tables)
+        tables_written, numbers["permuted"] = _measured(listed, tables)
     except MetricError as error:
         numbers["reason"] = str(error)
-        found = _nothing(listed.n_attacks)
+        tables_written = _nothing(listed.n_attacks)
     folder = work.folder()
-    for name, table in zip((ATTACKS, SPEAKERS, NULL), found, strict=True):
+    for name, table in zip((ATTACKS, SPEAKERS, NULL), tables_written, strict=True):
         table.to_parquet(folder / name, index=False)
     records.write(folder, numbers)
 
@@ -145,16 +145,16 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
     each = [table["score"].to_numpy(np.float64) for table in tables]
     values: list[dict[str, float]] = []
     if not listed.has_speakers:
-        held = tables[0]["target"].to_numpy(bool)
-        for one in each:
-            found = metrics.trial_metrics(one[held], one[~held])
-            values.append({"d_ece": found.d_ece, "eer": found.eer["rocch"]})
+        target = tables[0]["target"].to_numpy(bool)
+        for attack_scores in each:
+            measured = metrics.trial_metrics(attack_scores[target], attack_scores[~target])
+            values.append({"d_ece": measured.d_ece, "eer": measured.eer["rocch"]})
         _, nobody, nothing = _nothing(0)
         return (pd.DataFrame(values).assign(attack=range(len(each))), nobody, nothing), []
     sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
     names, codes = np.unique(np.concatenate(sides), return_inverse=True)
     enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
-    trials = [metrics.Trials(one, enrolled, spoken) for one in each]
+    trials = [metrics.Trials(attack_scores, enrolled, spoken) for attack_scores in each]
     rows = []
     for number, each_one in enumerate(trials):
         left = metrics.leave_each_out(each_one, tuple(METRICS.values()))
@@ -168,12 +168,12 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         null = metrics.null_draws(
             trials, generator=lambda group: _permutes(listed.seed, names[group]), replicates=listed.replicates
         )
-    made = (
+    written = (
         pd.DataFrame(values).assign(attack=range(len(trials))),
         pd.concat(rows, ignore_index=True),
         pd.DataFrame(null, columns=[str(number) for number in range(len(trials))]),
     )
-    return made, [names[group].tolist() for group in permuted_groups(trials[0])]
+    return written, [names[group].tolist() for group in permuted_groups(trials[0])]
 
 
 def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
@@ -215,7 +215,7 @@ class Held:
         without = np.full((len(self.ids), len(names)), np.nan)
         for number, part in self.speakers.groupby("attack"):
             without[int(str(number))] = part.set_index("speaker").loc[names, metric].to_numpy(np.float64)
-        found = metrics.collect_attacks(
+        contributions = metrics.collect_attacks(
             self.values[metric].to_numpy(np.float64),
             without,
             names,
@@ -223,23 +223,25 @@ class Held:
             bounds=metric_bounds(METRICS[metric]),
             weights=weights.to_numpy(np.float64),
         )
-        return found.only([self.ids.index(one) for one in wanted])
+        return contributions.only([self.ids.index(one) for one in wanted])
 
     def draws(self, wanted: Sequence[int]) -> np.ndarray:
         """D_ECE of some of the attacks under permuted identities [permutations, attacks]."""
         if not self.null.size:
             return np.empty((0, len(wanted)))
-        found: np.ndarray = self.null[:, [self.ids.index(one) for one in wanted]]
-        return found
+        drawn: np.ndarray = self.null[:, [self.ids.index(number) for number in wanted]]
+        return drawn
 
 
-def _attacks(held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], metric: str) -> Attacks:
-    parts = [held[name].of(metric, [choice[k] for choice in chosen]) for k, name in enumerate(weights)]
+def _attacks(
+    attacked: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], metric: str
+) -> Attacks:
+    parts = [attacked[name].of(metric, [choice[k] for choice in chosen]) for k, name in enumerate(weights)]
     return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, list(weights.values()))
 
 
 def _chosen(
-    held: Mapping[str, Held],
+    attacked: Mapping[str, Held],
     weights: Mapping[str, float],
     metric: str,
     among: Collection[int] | None = None,
@@ -250,22 +252,22 @@ def _chosen(
     Args:
         among: the numbers of the attacks that count; None stands for all.
     """
-    ids = [[one for one in held[name].ids if among is None or one in among] for name in weights]
+    ids = [[number for number in attacked[name].ids if among is None or number in among] for name in weights]
     if not all(ids):
         return []
-    parts = [held[name].of(metric, several) for name, several in zip(weights, ids)]
+    parts = [attacked[name].of(metric, numbers) for name, numbers in zip(weights, ids)]
     places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, most)
-    return [tuple(several[place] for several, place in zip(ids, row)) for row in places.tolist()]
+    return [tuple(numbers[place] for numbers, place in zip(ids, row)) for row in places.tolist()]
 
 
 def _text(choice: Choice) -> str:
     return " ".join(map(str, choice))
 
 
-def _reason(held: Mapping[str, Held], weights: Mapping[str, float]) -> str:
+def _reason(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> str:
     """Why there is no value; '' if there is one."""
-    several = {name: str(held[name].numbers["reason"]) for name in weights if held[name].numbers["reason"]}
-    return "; ".join(f"{name}: {reason}" if len(weights) > 1 else reason for name, reason in several.items())
+    reasons = {name: str(attacked[name].numbers["reason"]) for name in weights if attacked[name].numbers["reason"]}
+    return "; ".join(f"{name}: {reason}" if len(weights) > 1 else reason for name, reason in reasons.items())
 
 
 # ---------------------------------------------------------------------------------------------------------- the strongest
@@ -282,16 +284,21 @@ def choose_strongest(sets: Sets, work: Work) -> None:
     (pp_attack, pp_d_ece, pp_eer, pp_p_chance), alid_ceiling (log2 of the enrolled speakers), counts, reason. ``attacks.parquet``: subset,
     attack (of a mean those that are on all sets), d_ece and eer with the interval of this attack alone, and whether it contends.
     """
-    held = {name: Held.read(work.input(f"attacks.{k}"), ids) for k, (name, ids) in enumerate(sets.attacks.items())}
+    attacked = {name: Held.read(work.input(f"attacks.{k}"), ids) for k, (name, ids) in enumerate(sets.attacks.items())}
     rows, others = [], []
     for name, weights in sets.names():
-        tried = {one for subset in weights for one in sets.attacks[subset]}
-        row = {"subset": name, "n_attacks": len(tried), **_counts(held, weights), "reason": _reason(held, weights)}
+        tried = {attack for subset in weights for attack in sets.attacks[subset]}
+        row = {
+            "subset": name,
+            "n_attacks": len(tried),
+            **_counts(attacked, weights),
+            "reason": _reason(attacked, weights),
+        }
         if not row["reason"]:
-            found, contend = _strongest(held, weights)
-            row |= found | _of_protected(held, weights, sets.protected)
-            behind = [(one,) * len(weights) for one in sets.common(weights)]
-            others += [{"subset": name, **one} for one in _behind(held, weights, behind, contend)]
+            best, contend = _strongest(attacked, weights)
+            row |= best | _of_protected(attacked, weights, sets.protected)
+            behind = [(attack,) * len(weights) for attack in sets.common(weights)]
+            others += [{"subset": name, **attack} for attack in _behind(attacked, weights, behind, contend)]
         rows.append(row)
     columns = ["subset", "attack", "n_attacks", "contenders", *_columns("d_ece"), "d_ece_corrected", "null_low", "null_high",
                "p_chance", *_columns("eer"), *_columns("lowest_eer"), "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer",
@@ -324,32 +331,34 @@ def _columns(metric: str) -> list[str]:
     return [metric, f"{metric}_low", f"{metric}_high"]
 
 
-def _counts(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, int]:
-    return {count: sum(int(held[name].numbers[count]) for name in weights) for count in COUNTS}
+def _counts(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, int]:
+    return {count: sum(int(attacked[name].numbers[count]) for name in weights) for count in COUNTS}
 
 
-def _strongest(held: Mapping[str, Held], weights: Mapping[str, float]) -> tuple[dict[str, Any], set[Choice]]:
+def _strongest(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> tuple[dict[str, Any], set[Choice]]:
     """The row of a subset or a mean, and the choices that may be the strongest."""
-    chosen = _chosen(held, weights, "d_ece")
-    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    chosen = _chosen(attacked, weights, "d_ece")
+    of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}
     best = _order(of)[0]
     interval, places = maximum_interval(of["d_ece"])
     contend = {chosen[k] for k in places}
     eer = metrics.simultaneous_interval(of["eer"], best)
-    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights)
+    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(attacked, weights)
     value = float(of["d_ece"].values[best])
-    null = _null(held, weights, value)
+    null = _null(attacked, weights, value)
     row = {
         "attack": _text(chosen[best]),
-        "contenders": " ".join(map(str, sorted({one for choice in contend for one in choice}))),
+        "contenders": " ".join(map(str, sorted({number for choice in contend for number in choice}))),
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
         **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
         "d_ece_corrected": corrected_maximum(of["d_ece"]),
-        **_lowest_eer(held, weights),
+        **_lowest_eer(attacked, weights),
         "null_low": null.low,
         "null_high": null.high,
         "p_chance": null.p_value,
-        "alid_ceiling": math.fsum(w * math.log2(held[name].numbers["n_models"] or 1) for name, w in weights.items()),
+        "alid_ceiling": math.fsum(
+            w * math.log2(attacked[name].numbers["n_models"] or 1) for name, w in weights.items()
+        ),
         "n_speakers": len(of["d_ece"].speakers),
         "interval_reason": interval.reason,
         "null_reason": null.reason,
@@ -364,43 +373,45 @@ def _order(of: Mapping[str, Attacks]) -> list[int]:
 
 
 def _behind(
-    held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], contend: Collection[Choice]
+    attacked: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], contend: Collection[Choice]
 ) -> Iterator[dict[str, Any]]:
     """Each attack alone, the strongest first."""
     if not chosen:
         return
-    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}
     for k in _order(of):
-        alone = {metric: (one.values[k], *_alone(one, k)) for metric, one in of.items()}
+        alone = {metric: (contributions.values[k], *_alone(contributions, k)) for metric, contributions in of.items()}
         if of["eer"].values[k] <= 0:
-            alone["eer"] = (of["eer"].values[k], *_errorless(held, weights, alone=True))
-        said = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
-        yield {"attack": _text(chosen[k][:1]), **said, "contends": chosen[k] in contend}
+            alone["eer"] = (of["eer"].values[k], *_errorless(attacked, weights, alone=True))
+        intervals = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
+        yield {"attack": _text(chosen[k][:1]), **intervals, "contends": chosen[k] in contend}
 
 
-def _lowest_eer(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, Any]:
+def _lowest_eer(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, Any]:
     """The lowest EER of all attacks with the interval of that minimum, and its attack: of equal ones the one with the higher D_ECE."""
-    chosen = _chosen(held, weights, "eer")
-    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    chosen = _chosen(attacked, weights, "eer")
+    of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}
     order = _order(of)
     lowest = order[int(np.argmin(of["eer"].values[order]))]
     value = float(of["eer"].values[lowest])
     interval, _ = maximum_interval(negate(of["eer"]))
     mirrored = (None if end is None else -end for end in (interval.high, interval.low))
-    low, high = mirrored if value > 0 else _errorless(held, weights)
+    low, high = mirrored if value > 0 else _errorless(attacked, weights)
     return {**dict(zip(_columns("lowest_eer"), (value, low, high))), "lowest_eer_attack": _text(chosen[lowest])}
 
 
-def _of_protected(held: Mapping[str, Held], weights: Mapping[str, float], protected: Collection[int]) -> dict[str, Any]:
+def _of_protected(
+    attacked: Mapping[str, Held], weights: Mapping[str, float], protected: Collection[int]
+) -> dict[str, Any]:
     """The strongest attack that enrols protected speech, and how often chance reaches its D_ECE; nothing where there is none."""
-    chosen = _chosen(held, weights, "d_ece", protected)
+    chosen = _chosen(attacked, weights, "d_ece", protected)
     if not chosen:
         return {}
-    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}
     best = _order(of)[0]
     value = float(of["d_ece"].values[best])
-    found = {"pp_attack": _text(chosen[best]), "pp_d_ece": value, "pp_eer": float(of["eer"].values[best])}
-    return {**found, "pp_p_chance": _null(held, weights, value, protected).p_value}
+    columns = {"pp_attack": _text(chosen[best]), "pp_d_ece": value, "pp_eer": float(of["eer"].values[best])}
+    return {**columns, "pp_p_chance": _null(attacked, weights, value, protected).p_value}
 
 
 def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
@@ -410,41 +421,44 @@ def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
 
 
 def _errorless(
-    held: Mapping[str, Held], weights: Mapping[str, float], *, alone: bool = False
+    attacked: Mapping[str, Held], weights: Mapping[str, float], *, alone: bool = False
 ) -> tuple[float | None, float | None]:
     """The interval of an EER of 0 that was chosen among all attacks, or of one attack ``alone``; of a mean the mean of those of its sets."""
-    if not all(len(held[name].speakers) for name in weights):
+    if not all(len(attacked[name].speakers) for name in weights):
         return None, None
     most = metric_bounds(METRICS["eer"])[1]
-    levels = [1 - (1 - LEVEL) / (1 if alone else len(held[name].ids)) for name in weights]
-    limits = [min(zero_error_limit(held[name].numbers["n_rated"], one), most) for name, one in zip(weights, levels)]
+    levels = [1 - (1 - LEVEL) / (1 if alone else len(attacked[name].ids)) for name in weights]
+    limits = [
+        min(zero_error_limit(attacked[name].numbers["n_rated"], level), most) for name, level in zip(weights, levels)
+    ]
     return 0.0, float(np.dot(list(weights.values()), limits))
 
 
 def _null(
-    held: Mapping[str, Held], weights: Mapping[str, float], value: float, among: Collection[int] | None = None
+    attacked: Mapping[str, Held], weights: Mapping[str, float], value: float, among: Collection[int] | None = None
 ) -> NullBand:
     """The null band of the strongest attack: of sets, of the weighted mean in each draw, for which speakers who are enrolled in
     several have to change places alike. The strongest of all attacks counts on each set; ``among`` are those that may be it."""
-    parts = [held[name] for name in weights]
+    parts = [attacked[name] for name in weights]
     reason = _no_null(parts)
     if reason:
         return no_band(reason)
     highest = [
-        one.draws([k for k in one.ids if among is None or k in among]).max(axis=1, keepdims=True) for one in parts
+        subset.draws([k for k in subset.ids if among is None or k in among]).max(axis=1, keepdims=True)
+        for subset in parts
     ]
-    return metrics.null_of_maximum(value, np.sum([w * one for w, one in zip(weights.values(), highest)], axis=0))
+    return metrics.null_of_maximum(value, np.sum([w * subset for w, subset in zip(weights.values(), highest)], axis=0))
 
 
 def _no_null(parts: Sequence[Held]) -> str:
     """Why there is no null band; '' if there is one."""
-    if not all(one.numbers["has_speakers"] for one in parts):
+    if not all(subset.numbers["has_speakers"] for subset in parts):
         return "the speakers are not known"
-    if not all(one.numbers["replicates"] for one in parts):
+    if not all(subset.numbers["replicates"] for subset in parts):
         return "no permutations were asked for (report.replicates=0)"
-    if not all(one.null.size for one in parts):
+    if not all(subset.null.size for subset in parts):
         return "too few enrolled speakers to permute"
-    groups = {frozenset(group) for one in parts for group in one.numbers["permuted"]}
+    groups = {frozenset(group) for subset in parts for group in subset.numbers["permuted"]}
     if sum(map(len, groups)) > len(set().union(*groups)):
         return "some of the enrolled speakers of one set are enrolled in another, and not all: they cannot change places alike in both"
     return ""
@@ -483,7 +497,7 @@ class Two:
 def compare_systems(two: Two, work: Work) -> None:
     """Write the differences B - A, a row a subset, kind of attack and metric: D_ECE under each one's strongest attack with its p-value,
     the lowest EER of each one's attacks, and both under each attack that is on both."""
-    held = [
+    attacked = [
         {name: Held.read(work.input(f"{side}.{k}"), ids) for k, (name, ids) in enumerate(of.attacks.items())}
         for side, of in (("a", two.a), ("b", two.b))
     ]
@@ -491,7 +505,7 @@ def compare_systems(two: Two, work: Work) -> None:
     others = dict(two.b.names())
     for name, weights in two.a.names():
         if others.get(name) == weights:
-            rows += _compared(two, held[0], held[1], name, weights)
+            rows += _compared(two, attacked[0], attacked[1], name, weights)
     columns = ["subset", "under", "attack_a", "attack_b", "metric", "a", "b", "difference", "low", "high", "p_value",
                "n_speakers", "swaps", "exact", "reason"]  # fmt: skip
     _frame(rows, columns).to_parquet(work.folder() / ROWS, index=False)
@@ -508,10 +522,10 @@ def _compared(
         return
     tested = functools.partial(_row, two.seed, name)
     for metric in METRICS:
-        chosen = [_chosen(held, weights, metric, most=MOST_COMPARED) for held in (a, b)]
-        of = [_attacks(held, weights, several, metric) for held, several in zip((a, b), chosen)]
+        chosen = [_chosen(attacked, weights, metric, most=MOST_COMPARED) for attacked in (a, b)]
+        of = [_attacks(attacked, weights, choices_of, metric) for attacked, choices_of in zip((a, b), chosen)]
         best = [int(np.argmin(one.values) if metric == "eer" else np.argmax(one.values)) for one in of]
-        ids = {f"attack_{side}": _text(several[k]) for side, several, k in zip("ab", chosen, best)}
+        ids = {f"attack_{side}": _text(choices_of[k]) for side, choices_of, k in zip("ab", chosen, best)}
         if metric == "eer":
             row = tested(*(one.only([k]) for one, k in zip(of, best)))
             row |= {"p_value": None, "swaps": None, "exact": None, "reason": UNTESTED}
@@ -522,7 +536,9 @@ def _compared(
     for one, other in two.same:
         if one in both[0] and other in both[1]:
             for metric in METRICS:
-                alike = (_attacks(held, weights, [(k,) * len(weights)], metric) for held, k in ((a, one), (b, other)))
+                alike = (
+                    _attacks(attacked, weights, [(k,) * len(weights)], metric) for attacked, k in ((a, one), (b, other))
+                )
                 yield {
                     **tested(*alike),
                     "under": SAME,
@@ -538,15 +554,15 @@ def _row(seed: int, name: str, a: Attacks, b: Attacks) -> dict[str, Any]:
     if not a.speakers or a.speakers != b.speakers:
         reason = "the speakers are not known" if not a.speakers else "the two systems have other speakers"
         return {**values, "difference": of_b - of_a, "reason": reason}
-    found = metrics.difference(a, b, generator=generator(seed, "swaps of two systems"))
+    tested = metrics.difference(a, b, generator=generator(seed, "swaps of two systems"))
     return {
         **values,
-        "difference": found.difference,
-        "low": found.interval.low,
-        "high": found.interval.high,
-        "p_value": found.p_value,
-        "n_speakers": found.n_speakers,
-        "swaps": found.swaps,
-        "exact": float(found.exact),
-        "reason": found.reason,
+        "difference": tested.difference,
+        "low": tested.interval.low,
+        "high": tested.interval.high,
+        "p_value": tested.p_value,
+        "n_speakers": tested.n_speakers,
+        "swaps": tested.swaps,
+        "exact": float(tested.exact),
+        "reason": tested.reason,
     }

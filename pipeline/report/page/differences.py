@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report import leaderboard, runs, tables, verdict
-from pipeline.report.page.parts import TEXT, Column, Table
+from pipeline.report import leaderboard, runs, verdict
+from pipeline.report.formats import DASH
+from pipeline.report.table import Column, Table
 from pipeline.tables import results
 
 Row = Mapping[str, Any]
@@ -32,12 +33,12 @@ class Differences:
     subsets: list[Subset]
 
 
-def differences(evaluation: runs.Evaluation) -> Differences | None:
+def compare_systems(evaluation: runs.Evaluation) -> Differences | None:
     """None where no two systems were compared."""
     table = evaluation.differences
     if not len(table):
         return None
-    order = [*leaderboard.subsets(evaluation.leaderboard), *table["subset"].astype(str)]
+    order = [*leaderboard.order_subsets(evaluation.leaderboard), *table["subset"].astype(str)]
     rows: list[Row] = [
         {**row, **{name: evaluation.name(str(row[name]), str(row["run_id"])) for name in ("system", "reference")}}
         for row in sorted(results.records(table), key=lambda row: (not row["unprotected"], not row["baseline"]))
@@ -45,21 +46,21 @@ def differences(evaluation: runs.Evaluation) -> Differences | None:
     return Differences(
         ", ".join(dict.fromkeys(str(row["reference"]) for row in rows if row["baseline"])),
         [
-            _subset(subset, [row for row in rows if row["subset"] == subset])
+            _compare_subset(subset, [row for row in rows if row["subset"] == subset])
             for subset in dict.fromkeys(order)
             if (table["subset"] == subset).any()
         ],
     )
 
 
-def _subset(subset: str, rows: Sequence[Row]) -> Subset:
+def _compare_subset(subset: str, rows: Sequence[Row]) -> Subset:
     strongest = [row for row in rows if row["under"] == "strongest"]
-    said = [row for row in strongest if row["metric"] == "d_ece" and (row["baseline"] or row["unprotected"])]
+    quoted = [row for row in strongest if row["metric"] == "d_ece" and (row["baseline"] or row["unprotected"])]
     return Subset(
         subset,
-        [verdict.of_difference(row) for row in said],
-        _table(strongest, ("system", "reference")),
-        _table([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
+        [verdict.describe_difference(row) for row in quoted],
+        _tabulate(strongest, ("system", "reference")),
+        _tabulate([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
     )
 
 
@@ -73,44 +74,46 @@ HEADS = {
 P = ["p", "p (Holm)", "different"]
 
 
-def _table(rows: Sequence[Row], left: Sequence[str]) -> Table:
+def _tabulate(rows: Sequence[Row], left: Sequence[str]) -> Table:
     """D_ECE and EER of a pair side by side, a row a pair (and attack)."""
     pairs: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
         names = tuple(str(row[name]) for name in left)
         pairs.setdefault(names, {})[str(row["metric"])] = row
-    metrics = [name for name in ("d_ece", "eer") if any(name in one for one in pairs.values())]
+    metrics = [name for name in ("d_ece", "eer") if any(name in by_metric for by_metric in pairs.values())]
     tested = [
-        name for name in metrics if any(not math.isnan(one[name]["p_value"]) for one in pairs.values() if name in one)
+        name
+        for name in metrics
+        if any(not math.isnan(by_metric[name]["p_value"]) for by_metric in pairs.values() if name in by_metric)
     ]
-    columns = [Column(HEADS[name], "note" if name == "attack" else TEXT) for name in left]
+    columns = [Column(HEADS[name], "note" if name == "attack" else "text") for name in left]
     for name in metrics:
         columns += [Column(head, "number") for head in (HEADS[name], "95 % interval", *P * (name in tested))]
     body = [
-        [*names, *(cell for name in metrics for cell in _cells(found.get(name), name in tested))]
-        for names, found in pairs.items()
+        [*names, *(cell for name in metrics for cell in _make_cells(metrics_of_pair.get(name), name in tested))]
+        for names, metrics_of_pair in pairs.items()
     ]
     return Table(columns, body, left=1 if "attack" in left else 0)
 
 
-def _cells(row: Row | None, tested: bool) -> list[str]:
+def _make_cells(row: Row | None, tested: bool) -> list[str]:
     if row is None:
         return [""] * (2 + len(P) * tested)
-    shown = [_signed(row[name], row["metric"]) for name in ("difference", "low", "high")]
+    shown = [_format_signed(row[name], row["metric"]) for name in ("difference", "low", "high")]
     interval = "" if math.isnan(row["low"]) else f"[{shown[1]}, {shown[2]}]"
     if not tested:
         return [shown[0], interval]
     p = row["p_holm"]
     told = "" if math.isnan(p) else "yes" if p <= verdict.DIFFERENT else "not shown"
-    return [shown[0], interval, _p(row["p_value"]), _p(p), told]
+    return [shown[0], interval, _format_p(row["p_value"]), _format_p(p), told]
 
 
-def _signed(value: float, metric: str) -> str:
+def _format_signed(value: float, metric: str) -> str:
     if math.isnan(value):
-        return tables.DASH
+        return DASH
     text = f"{100 * value:+.1f}" if metric == "eer" else f"{value:+.3f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def _p(value: float) -> str:
-    return tables.DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"
+def _format_p(value: float) -> str:
+    return DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"

@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline import contracts
-from pipeline.report import glossary, runs, tables
-from pipeline.report.page.parts import Column, Table
-from pipeline.report.page.ways import once, parted, the_same
-from pipeline.report.signatures import of_rows
-from pipeline.report.words import counted, joined
+from pipeline.report import glossary, runs, summaries
+from pipeline.report.formats import count_noun, format_number, format_unit, join_words
+from pipeline.report.signatures import shorten_rows
+from pipeline.report.table import Column, Table
 from pipeline.tables import results
 
 METRIC_COLUMNS = (
@@ -22,24 +21,15 @@ METRIC_COLUMNS = (
     Column("95 % interval", "number"),
     Column("null band", "number"),
     Column("against chance", "chance"),
-    Column("ceiling", "number", "ceiling"),
-    Column("used / expected", "number", "used / expected"),
-    Column("speakers", "number", "speakers"),
-    Column("target trials", "number", "target trials"),
-    Column("non-target trials", "number", "non-target trials"),
-    Column("note", "note", "note:"),
+    Column("ceiling", "number", once="ceiling"),
+    Column("used / expected", "number", once="used / expected"),
+    Column("speakers", "number", once="speakers"),
+    Column("target trials", "number", once="target trials"),
+    Column("non-target trials", "number", once="non-target trials"),
+    Column("note", "note", once="note:"),
     Column("signature", "signature"),
 )
 """What the table of a metric says of each row, after what the row is about."""
-
-
-@dataclass(frozen=True)
-class Compact:
-    """Metrics of a family side by side."""
-
-    title: str
-    table: Table
-    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -70,13 +60,13 @@ class Family:
     """The metrics under one title."""
 
     title: str
-    compact: list[Compact]
+    compact: list[Table]
     metrics: list[Metric]
 
     @property
     def line(self) -> str:
         """What the folded part holds."""
-        return f"{counted(len(self.metrics), 'metric')}, {counted(sum(one.rows for one in self.metrics), 'row')}"
+        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(metric.rows for metric in self.metrics), 'row')}"
 
 
 @dataclass(frozen=True)
@@ -89,14 +79,14 @@ class Numbers:
     @property
     def line(self) -> str:
         """What the folded part holds."""
-        return f"{counted(len(self.metrics), 'metric')}, {counted(sum(one.rows for one in self.metrics), 'row')}"
+        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(metric.rows for metric in self.metrics), 'row')}"
 
     @property
     def metrics(self) -> list[Metric]:
         return [metric for family in self.families for metric in family.metrics]
 
 
-def numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping[str, str]) -> Numbers:
+def list_numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping[str, str]) -> Numbers:
     """All numbers of some rows.
 
     Args:
@@ -104,79 +94,70 @@ def numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping
         signatures: the name of each in this page.
     """
     plain = rows.astype({name: object for name, kind in rows.dtypes.items() if isinstance(kind, pd.StringDtype)})
-    shown = tables.ordered(once(tables.presented(plain)), evaluation.systems)
+    shown = summaries.order_rows(merge_originals(summaries.present_rows(plain)), evaluation.systems)
     parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
-    without = {name: _reasons(part) for name, part in parts.items() if _is_without(part)}
-    held = {name: part for name, part in parts.items() if name not in without}
-    always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
+    without = {name: _explain_missing(part) for name, part in parts.items() if _has_no_value(part)}
+    valued = {name: part for name, part in parts.items() if name not in without}
+    always = (*summaries.ALWAYS, "run_id") if evaluation.several else summaries.ALWAYS
     families = []
-    for title, names in glossary.titled(held):
-        halves = {name: parted(held[name], glossary.ways(name)) for name in names}
-        compact = _compact([first for first, _ in halves.values()], evaluation.systems)
+    for title, names in glossary.titled(valued):
+        halves = {name: split_by_way(valued[name], glossary.ways(name)) for name in names}
+        first_ways = pd.concat([first for first, _ in halves.values()], ignore_index=True)
+        compact = summaries.summarise(first_ways, evaluation.systems)
         families.append(
-            Family(title, compact, _metrics(halves, the_same({n: held[n] for n in names}), always, signatures))
+            Family(
+                title,
+                compact,
+                _tabulate_metrics(halves, find_repeats({n: valued[n] for n in names}), always, signatures),
+            )
         )
     ranked = sorted(without, key=glossary.rank)
     return Numbers(families, [(glossary.metric(name), without[name]) for name in ranked])
 
 
-def _is_without(rows: pd.DataFrame) -> bool:
+def _has_no_value(rows: pd.DataFrame) -> bool:
     return bool((rows["value"].isna() & (rows["label"] == "") & rows["null_low"].isna()).all())
 
 
-def _reasons(rows: pd.DataFrame) -> str:
+def _explain_missing(rows: pd.DataFrame) -> str:
     """Why no row of a metric has a value."""
-    found = rows["said"].replace("", "no reason is given").value_counts(sort=False)
-    if len(found) == 1:
-        return f"{counted(len(rows), 'row')}: {found.index[0]}"
-    return "; ".join(f"{counted(int(count), 'row')}: {reason}" for reason, count in found.items())
+    remarks = rows["remark"].replace("", "no reason is given").value_counts(sort=False)
+    if len(remarks) == 1:
+        return f"{count_noun(len(rows), 'row')}: {remarks.index[0]}"
+    return "; ".join(f"{count_noun(int(count), 'row')}: {reason}" for reason, count in remarks.items())
 
 
-def _compact(parts: Sequence[pd.DataFrame], systems: Sequence[str]) -> list[Compact]:
-    found = tables.summaries(pd.concat(parts, ignore_index=True), systems)
-    return [Compact(one.title, _summary(one), tables.footnotes(one, False)) for one in found]
-
-
-def _summary(summary: tables.Summary) -> Table:
-    columns = [
-        *(Column(tables.LABELS[c]) for c in summary.left),
-        *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads),
-    ]
-    body = [[*names, *(c.shown() for c in cells)] for names, cells in summary.body]
-    return Table(columns, body, left=len(summary.left))
-
-
-def _metrics(
+def _tabulate_metrics(
     halves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
     same: Mapping[str, str],
     always: Sequence[str],
     signatures: Mapping[str, str],
 ) -> list[Metric]:
     """The metrics of a family: of each the rows that are the number and the others; ``same`` are names that have no table."""
-    found = []
+    metrics = []
     for name, (first, others) in halves.items():
         if name in same:
             continue
-        found.append(
+        metrics.append(
             Metric(
                 name,
                 glossary.metric(name),
-                glossary.unit(str(first["unit"].iloc[0])),
+                format_unit(str(first["unit"].iloc[0])),
                 str(first["direction"].iloc[0]),
-                _table(first, always, signatures),
-                _table(others, (*always, "defined"), signatures) if len(others) else None,
+                _tabulate(first, always, signatures),
+                _tabulate(others, (*always, "defined"), signatures) if len(others) else None,
                 [glossary.metric(other) for other, original in same.items() if original == name],
                 len(first) + len(others),
             )
         )
-    return found
+    return metrics
 
 
-def _table(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, str]) -> Table:
-    left = tables.varying(rows, always=always)
-    common = ", ".join(f"{label} {value}" for label, value in tables.constant(rows, left))
-    columns = [*(Column(tables.LABELS[column]) for column in left), *METRIC_COLUMNS]
-    body = [[*(str(row[column]) for column in left), *_cells(row, signatures)] for row in results.records(rows)]
+def _tabulate(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, str]) -> Table:
+    left = summaries.find_varying(rows, always=always)
+    common = ", ".join(f"{label} {value}" for label, value in summaries.find_constant(rows, left))
+    columns = [*(Column(summaries.LABELS[column]) for column in left), *METRIC_COLUMNS]
+    body = [[*(str(row[column]) for column in left), *_make_cells(row, signatures)] for row in results.records(rows)]
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
     same = [i for i in keep if columns[i].once and len(body) > 1 and len({line[i] for line in body}) == 1]
     keep = [i for i in keep if i not in same]
@@ -185,30 +166,30 @@ def _table(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, s
     return Table(
         [columns[i] for i in keep],
         [[line[i] for i in keep] for line in body],
-        marked,
-        f"For all rows: {note}." if note else "",
-        len(left),
+        notes=[f"For all rows: {note}."] if note else [],
+        marked=marked,
+        left=len(left),
     )
 
 
-def _cells(row: Mapping[Any, Any], signatures: Mapping[str, str]) -> list[str]:
+def _make_cells(row: Mapping[Any, Any], signatures: Mapping[str, str]) -> list[str]:
     """The cells of ``METRIC_COLUMNS`` of a presented row."""
-    unit, value = str(row["unit"]), tables.cell(row)
-    ends = [tables.number(row[name], unit) for name in ("null_low", "null_high")]
+    unit, value = str(row["unit"]), summaries.make_cell(row)
+    ends = [format_number(row[name], unit) for name in ("null_low", "null_high")]
     return [
         value.text,
         value.interval,
         "" if pd.isna(row["null_low"]) else f"[{', '.join(ends)}]",
         str(row["chance"]),
-        "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit),
-        "" if pd.isna(row["n_expected"]) else f"{_count(row['n_used'])} / {_count(row['n_expected'])}",
-        *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
-        ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["said"])])),
+        "" if pd.isna(row["ceiling"]) else format_number(row["ceiling"], unit),
+        "" if pd.isna(row["n_expected"]) else f"{_format_count(row['n_used'])} / {_format_count(row['n_expected'])}",
+        *(_format_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
+        ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["remark"])])),
         signatures.get(str(row["signature"]), ""),
     ]
 
 
-def _count(value: object) -> str:
+def _format_count(value: object) -> str:
     return "" if pd.isna(value) else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")  # type: ignore[call-overload]
 
 
@@ -222,34 +203,131 @@ class Signature:
     name: str
     short: str
     used_by: str
-    whole: str
+    full: str
 
 
-def numbered(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
+def name_signatures(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
     """The name in this page (S1, S2, …) of each signature, in the order in which the tables of metrics show them."""
     place = {name: index for index, name in enumerate(sorted(set(rows["metric"]), key=glossary.rank))}
-    shown = tables.ordered(rows, systems)
+    shown = summaries.order_rows(rows, systems)
     shown = shown.sort_values("metric", key=lambda metrics: metrics.map(place), kind="stable")
     signatures = [signature for signature in dict.fromkeys(shown["signature"]) if signature]
     return {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
 
 
-def signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> list[Signature]:
+def list_signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> list[Signature]:
     """Each signature of the rows, by its name in this page."""
     rows = evaluation.rows
-    short = of_rows(rows, {run.run_id: run.config for run in evaluation.runs})
-    found: dict[str, list[str]] = {signature: [] for signature in names}
+    short = shorten_rows(rows, {run.run_id: run.config for run in evaluation.runs})
+    used_by: dict[str, list[str]] = {signature: [] for signature in names}
     for signature, metric in zip(rows["signature"], rows["metric"]):
-        if signature in found:
-            found[signature].append(str(metric))
-    return [Signature(name, short[whole], _measures(found[whole]), whole) for whole, name in names.items()]
+        if signature in used_by:
+            used_by[signature].append(str(metric))
+    return [
+        Signature(name, short[complete], _describe_use(used_by[complete]), complete) for complete, name in names.items()
+    ]
 
 
-def _measures(metrics: Sequence[str]) -> str:
-    symbols = joined([glossary.metric(name).symbol for name in sorted(set(metrics), key=glossary.rank)])
-    return f"{symbols}, {counted(len(metrics), 'row')}"
+def _describe_use(metrics: Sequence[str]) -> str:
+    symbols = join_words([glossary.metric(name).symbol for name in sorted(set(metrics), key=glossary.rank)])
+    return f"{symbols}, {count_noun(len(metrics), 'row')}"
 
 
-def breakable(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Pieces of a long text between which the page may break the line."""
     return re.findall(r".{1,40}?(?:[|,;/:=]|$)|.{1,40}", text, flags=re.DOTALL)
+
+
+# ------------------------------------------------------ which rows are the number, and which are the same number once more
+
+ORIGINAL, NONE = "original", "none"
+ABOUT, WAYS = list(summaries.LEFT), list(summaries.DEFINED_BY)
+SAID = ["value", "label", "low", "high", "null_low", "null_high", "ceiling"]
+COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "note", "signature"]
+
+
+def split_by_way(rows: pd.DataFrame, ways: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a metric that are the number, and those that are the same number by another way.
+
+    A row is another way where one of the same thing is by an earlier way, or by the same one with fewer words in its variant: the
+    usual definition has none.
+
+    Args:
+        rows: of one metric.
+        ways: variants and estimators that are ways to compute it, the one to be read first at the front.
+    """
+    order = {way: place for place, way in enumerate(ways)}
+    told = list(zip(*(rows[column].astype(str) for column in [*ABOUT, WAYS[-1]])))
+    by = [_rank_way(variant, estimator, order) for variant, estimator in zip(rows["variant"], rows["estimator"])]
+    of: dict[tuple[str, ...], set[tuple[int, frozenset[str]]]] = {}
+    for about, way in zip(told, by):
+        of.setdefault(about, set()).add(way)
+    other = [
+        any(way != mine and way[0] <= mine[0] and way[1] <= mine[1] for way in of[about])
+        for about, mine in zip(told, by)
+    ]
+    chosen = pd.Series(other, index=rows.index, dtype=bool)
+    return rows[~chosen], rows[chosen]
+
+
+def _rank_way(variant: str, estimator: str, order: Mapping[str, int]) -> tuple[int, frozenset[str]]:
+    """The place of the way by which a row is, and the other words of its variant."""
+    words = {*filter(None, str(variant).split(", ")), *filter(None, [str(estimator)])}
+    return min((order[word] for word in words if word in order), default=0), frozenset(words - {*order})
+
+
+def merge_originals(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with those of original against original speech once instead of once a system, where these do not differ."""
+    originals = rows[rows["condition"] == "OO"]
+    if not len(originals):
+        return rows
+    system = ["system", "system_level"]
+    same = ["metric", *(column for column in [*ABOUT, *WAYS] if column not in system)]
+    content = originals[[*SAID, *COUNTS]].astype("string").fillna("")
+    line = content.agg("\x1f".join, axis=1)
+    uniform = line.groupby([originals[column].astype(str) for column in same], sort=False).transform("nunique") == 1
+    first = ~originals.duplicated(same)
+    kept = rows.drop(index=originals.index[uniform & ~first])
+    alike = originals.index[uniform & first]
+    kept.loc[alike, system[0]] = ORIGINAL
+    kept.loc[alike, system[1]] = NONE
+    return kept
+
+
+def find_repeats(parts: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Metrics whose rows have the very numbers of an earlier one's, by name, and that one's name.
+
+    Args:
+        parts: the rows of each metric of a family.
+    """
+    seen: dict[str, dict[tuple[str, ...], tuple[float, ...]]] = {}
+    repeats: dict[str, str] = {}
+    for name, rows in parts.items():
+        numbers = {
+            tuple(map(str, key)): values
+            for key, values in zip(
+                rows[[*ABOUT, *WAYS]].itertuples(index=False, name=None),
+                rows[["value", "low", "high", "null_low", "null_high"]].itertuples(index=False, name=None),
+            )
+        }
+        original = next(
+            (earlier for earlier, earlier_numbers in seen.items() if _repeats(numbers, earlier_numbers)), None
+        )
+        if original is None:
+            seen[name] = numbers
+        else:
+            repeats[name] = original
+    return repeats
+
+
+def _repeats(
+    numbers: Mapping[tuple[str, ...], tuple[float, ...]], by: Mapping[tuple[str, ...], tuple[float, ...]]
+) -> bool:
+    """Whether all numbers that there are stand in the other's rows, of which there are as many."""
+    if numbers.keys() != by.keys() or all(pd.isna(values[0]) for values in numbers.values()):
+        return False
+    return all(
+        mine == other or (pd.isna(mine) and (place > 0 or pd.isna(other)))
+        for about, values in numbers.items()
+        for place, (mine, other) in enumerate(zip(values, by[about]))
+    )

@@ -10,12 +10,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import runs, verdict
-from pipeline.report.page.matrices import Matrices, matrices
-from pipeline.report.page.parts import Column, Download, Table, csv_text
-from pipeline.report.tables import DASH, number
-from pipeline.report.words import joined
-from pipeline.tables import results
-from pipeline.tables import speakers as told
+from pipeline.report.formats import DASH, format_number, join_words
+from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.table import Column, Table
+from pipeline.tables import answers, results
 from pipeline.tables.answers import ATTACK
 
 Row = Mapping[str, Any]
@@ -33,6 +31,31 @@ RULE = (
 )
 AGAINST = {"above": "told more of", "below": "told less of", "alike": "cannot be told apart", "": "not known"}
 BEFORE = {"recognised": "recognised", "not shown": "not shown to be recognised", "": "not attacked"}
+
+
+MATRICES_RULE = (
+    "Of all pairs of utterances of the trial side, by an extractor that knows original speech: D_ECE and largest LLR of original against "
+    "protected speech. Median rank: of similarity rank disclosure. De-identification is low for a speaker whom nobody could find in "
+    "original speech either."
+)
+SPEAKER_COLUMNS = (
+    ("d_ece", "D_ECE (bit) ↓", "bit"),
+    ("diagonal_oo", "similarity to itself, OO", ""),
+    ("diagonal_op", "OP", ""),
+    ("diagonal_pp", "PP", ""),
+    ("deid", "DeID_OP (%) ↑", "fraction"),
+    ("max_llr", "largest |LLR| (nat) ↓", ""),
+    ("srd_rank_median", "median rank ↑", ""),
+)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Each speaker in the matrices of each system, with a CSV."""
+
+    every: Table
+    rule: str
+    download: Download
 
 
 @dataclass(frozen=True)
@@ -69,57 +92,57 @@ class Speakers:
     downloads: list[Download]
 
 
-def speakers(evaluation: runs.Evaluation) -> Speakers | None:
+def describe_speakers(evaluation: runs.Evaluation) -> Speakers | None:
     """None where no run has a table of speakers."""
-    rows = _ordered(evaluation, _read(evaluation, "speakers"))
-    other = matrices(evaluation)
+    rows = _order_rows(evaluation, _read_rows(evaluation, "speakers"))
+    other = tabulate_matrices(evaluation)
     if not rows and other is None:
         return None
     protected = [row for row in rows if row["condition"] != "OO"] or rows
     strongest = [row for row in rows if row["strongest"]]
     shown = [row for row in protected if row["strongest"]]
-    overlaps = [row for row in _ordered(evaluation, _read(evaluation, "worst_overlap")) if row["strongest"]]
+    overlaps = [row for row in _order_rows(evaluation, _read_rows(evaluation, "worst_overlap")) if row["strongest"]]
     overlaps = [row for row in overlaps if not math.isnan(row["listed"])]
     return Speakers(
         RULE,
-        list(_sentences(shown)),
+        list(_write_sentences(shown)),
         MOST_SAID,
-        _table(_first(shown)) if shown else None,
-        _table(strongest) if strongest else None,
-        list(_others([row for row in protected if not row["strongest"]])),
-        _agreement(overlaps),
-        _overlap(overlaps) if overlaps else None,
+        _tabulate(_select_worst(shown)) if shown else None,
+        _tabulate(strongest) if strongest else None,
+        list(_tabulate_others([row for row in protected if not row["strongest"]])),
+        _describe_agreement(overlaps),
+        _tabulate_overlap(overlaps) if overlaps else None,
         other,
-        _downloads(evaluation, strongest, overlaps),
+        _make_downloads(evaluation, strongest, overlaps),
     )
 
 
-def _read(evaluation: runs.Evaluation, name: str) -> list[dict[str, Any]]:
+def _read_rows(evaluation: runs.Evaluation, name: str) -> list[dict[str, Any]]:
     """The rows of all runs that have a number, each with ``label``: its system, and its run where there are several."""
-    found = []
+    all_rows = []
     for run in evaluation.runs:
-        for row in results.records(told.read(name, run.folder)):
+        for row in results.records(answers.read(name, run.folder)):
             if row["status"] != "incomplete":
-                found.append({**row, "run_id": run.run_id, "label": evaluation.name(row["system"], run.run_id)})
-    return [{key: math.nan if value is pd.NA else value for key, value in row.items()} for row in found]
+                all_rows.append({**row, "run_id": run.run_id, "label": evaluation.name(row["system"], run.run_id)})
+    return [{key: math.nan if value is pd.NA else value for key, value in row.items()} for row in all_rows]
 
 
-def _ordered(evaluation: runs.Evaluation, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _order_rows(evaluation: runs.Evaluation, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """By system and subset; within them as written, the worst first."""
     place = {name: index for index, name in enumerate(evaluation.series)}
     return sorted(rows, key=lambda row: (place.get(row["label"], len(place)), row["subset"]))
 
 
-def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
+def _group_rows(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["label"], row["subset"]), []).append(row)
-    return found
+        groups.setdefault((row["label"], row["subset"]), []).append(row)
+    return groups
 
 
-def _first(rows: Sequence[Row]) -> list[Row]:
+def _select_worst(rows: Sequence[Row]) -> list[Row]:
     """The worst of each system and subset: fewer of each where there are many."""
-    groups = _groups(rows)
+    groups = _group_rows(rows)
     each = min(SHOWN, max(UNFOLDED // max(len(groups), 1), 1))
     return [row for group in groups.values() for row in group[:each]]
 
@@ -127,17 +150,17 @@ def _first(rows: Sequence[Row]) -> list[Row]:
 # ----------------------------------------------------------------------------------------------------------- sentences
 
 
-def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+def _write_sentences(rows: Sequence[Row]) -> Iterator[str]:
     """Of each system and subset where somebody is told apart who that is; in one sentence where nobody is."""
     alike, unknown = [], []
-    for (label, subset), group in _groups(rows).items():
+    for (label, subset), group in _group_rows(rows).items():
         above = [row for row in group if row["against_median"] == "above"]
-        median = f"{verdict.bits(group[0]['median'])} bit"
+        median = f"{verdict.format_bits(group[0]['median'])} bit"
         if above:
-            names = joined(f"{row['speaker']} ({verdict.bits(row['d_ece'])} bit)" for row in above[:SHOWN])
+            names = join_words(f"{row['speaker']} ({verdict.format_bits(row['d_ece'])} bit)" for row in above[:SHOWN])
             more = f" and {len(above) - SHOWN} more" if len(above) > SHOWN else ""
             are = "is" if len(above) == 1 else "are"
-            where = f"{label} on {subset} under {verdict.attack(group[0])}"
+            where = f"{label} on {subset} under {verdict.describe_attack(group[0])}"
             yield f"{where}: {names}{more} {are} told more of than the median speaker ({median}), out of {len(group)}."
         elif any(row["against_median"] for row in group):
             alike.append(f"{label} on {subset} ({len(group)} speakers, median {median})")
@@ -152,7 +175,7 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
         yield f"There are no intervals, so who comes first may be chance: {'; '.join(unknown)}."
 
 
-def _agreement(rows: Sequence[Row]) -> str:
+def _describe_agreement(rows: Sequence[Row]) -> str:
     """What the overlaps come to over all systems, subsets and other attacks."""
     if not rows:
         return ""
@@ -186,42 +209,47 @@ COLUMNS = (
 )
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _tabulate(rows: Sequence[Row]) -> Table:
     """Speakers; those who are told more of than the median one are marked. Columns that nobody has are left out."""
-    body = [_line(row) for row in rows[:MOST]]
+    body = [_make_line(row) for row in rows[:MOST]]
     kept = [place for place, _ in enumerate(COLUMNS) if any(line[place] not in ("", DASH) for line in body)]
     marked = frozenset(place for place, row in enumerate(rows[:MOST]) if row["against_median"] == "above")
-    more = f"{len(rows) - MOST} more in speakers.csv of the run folder." if len(rows) > MOST else ""
-    return Table([COLUMNS[place] for place in kept], [[line[place] for place in kept] for line in body], marked, more)
+    more = [f"{len(rows) - MOST} more in speakers.csv of the run folder."] if len(rows) > MOST else []
+    return Table(
+        [COLUMNS[place] for place in kept],
+        [[line[place] for place in kept] for line in body],
+        notes=more,
+        marked=marked,
+    )
 
 
-def _line(row: Row) -> list[str]:
+def _make_line(row: Row) -> list[str]:
     low, high = row["d_ece_low"], row["d_ece_high"]
-    p = "" if math.isnan(row["p_median"]) else f" ({verdict.p_value(row['p_median'])})"
+    p = "" if math.isnan(row["p_median"]) else f" ({verdict.format_p(row['p_median'])})"
     return [
         str(row["speaker"]),
-        number(row["d_ece"], "bit"),
-        DASH if math.isnan(low) else f"[{number(low, 'bit')}, {number(high, 'bit')}]",
+        format_number(row["d_ece"], "bit"),
+        DASH if math.isnan(low) else f"[{format_number(low, 'bit')}, {format_number(high, 'bit')}]",
         str(row["label"]),
         str(row["subset"]),
         AGAINST[row["against_median"]] + p,
-        _before(row),
-        number(row["eer"], "fraction"),
-        number(row["alid"], "bit"),
+        _describe_original(row),
+        format_number(row["eer"], "fraction"),
+        format_number(row["alid"], "bit"),
         DASH if math.isnan(row["srd_rank_median"]) else f"{row['srd_rank_median']:.1f}",
-        ", ".join(_who(row)),
-        _nearest(row),
-        "; ".join(_evidence(row)),
+        ", ".join(_describe_speaker(row)),
+        _describe_nearest(row),
+        "; ".join(_list_evidence(row)),
     ]
 
 
-def _before(row: Row) -> str:
+def _describe_original(row: Row) -> str:
     if math.isnan(row["original_d_ece"]):
         return ""
-    return f"{BEFORE[row['before']]} ({number(row['original_d_ece'], 'bit')} bit, EER {number(row['original_eer'], 'fraction')} %)"
+    return f"{BEFORE[row['before']]} ({format_number(row['original_d_ece'], 'bit')} bit, EER {format_number(row['original_eer'], 'fraction')} %)"
 
 
-def _who(row: Row) -> Iterator[str]:
+def _describe_speaker(row: Row) -> Iterator[str]:
     """Sex, mean F0 and seconds, as far as they are known."""
     if row["sex"] and row["sex"] != "u":
         yield str(row["sex"])
@@ -232,25 +260,25 @@ def _who(row: Row) -> Iterator[str]:
     yield from (f"{value:.0f} s {what}" for value, what in seconds if not math.isnan(value))
 
 
-def _nearest(row: Row) -> str:
+def _describe_nearest(row: Row) -> str:
     if not row["nearest"]:
         return ""
-    return f"{row['nearest']} (mean score {number(row['nearest_score'], '')}, own {number(row['own_score'], '')})"
+    return f"{row['nearest']} (mean score {format_number(row['nearest_score'], '')}, own {format_number(row['own_score'], '')})"
 
 
-def _evidence(row: Row) -> Iterator[str]:
-    for place in range(1, told.TOP + 1):
+def _list_evidence(row: Row) -> Iterator[str]:
+    for place in range(1, answers.TOP + 1):
         if row[f"utterance_{place}"]:
-            yield f"{row[f'utterance_{place}']} {number(round(row[f'llr_{place}'], 2), '')}"
+            yield f"{row[f'utterance_{place}']} {format_number(round(row[f'llr_{place}'], 2), '')}"
 
 
-def _others(rows: Sequence[Row]) -> Iterator[Others]:
+def _tabulate_others(rows: Sequence[Row]) -> Iterator[Others]:
     """The worst speakers under each attack that is not the strongest, by attack."""
     by_attack: dict[str, list[Row]] = {}
     for row in rows:
-        by_attack.setdefault(f"{row['condition']}, {verdict.attack(row)}", []).append(row)
+        by_attack.setdefault(f"{row['condition']}, {verdict.describe_attack(row)}", []).append(row)
     for title, group in by_attack.items():
-        yield Others(title, _table(_first(group)))
+        yield Others(title, _tabulate(_select_worst(group)))
 
 
 OVERLAP = (
@@ -268,7 +296,7 @@ OVERLAP = (
 )
 
 
-def _overlap(rows: Sequence[Row]) -> Table:
+def _tabulate_overlap(rows: Sequence[Row]) -> Table:
     body = [
         [
             str(row["label"]),
@@ -279,8 +307,8 @@ def _overlap(rows: Sequence[Row]) -> Table:
             f"{row['p_value']:.2g}",
             DASH if math.isnan(row["rank_correlation"]) else f"{row['rank_correlation']:.2f}".replace("-", "−"),
             str(row["subset"]),
-            verdict.attack(row),
-            verdict.attack({name: row[f"other_{name}"] for name in ATTACK}),
+            verdict.describe_attack(row),
+            verdict.describe_attack({name: row[f"other_{name}"] for name in ATTACK}),
             str(row["names"]) or DASH,
         ]
         for row in rows[:MOST]
@@ -288,12 +316,55 @@ def _overlap(rows: Sequence[Row]) -> Table:
     return Table(list(OVERLAP), body)
 
 
-def _downloads(evaluation: runs.Evaluation, strongest: Sequence[Row], overlaps: Sequence[Row]) -> list[Download]:
-    found = []
+def _make_downloads(evaluation: runs.Evaluation, strongest: Sequence[Row], overlaps: Sequence[Row]) -> list[Download]:
+    downloads = []
     for name, rows in (("speakers", strongest), ("worst_overlap", overlaps)):
         if rows:
             table = pd.DataFrame(list(rows)).drop(columns="label")
-            found.append(
-                Download(f"{name}.csv", csv_text(table if evaluation.several else table.drop(columns="run_id")))
+            downloads.append(
+                Download(f"{name}.csv", write_csv(table if evaluation.several else table.drop(columns="run_id")))
             )
-    return found
+    return downloads
+
+
+# ------------------------------------------------------------------------------- in similarity matrices, of all pairs
+
+
+def tabulate_matrices(evaluation: runs.Evaluation) -> Matrices | None:
+    """None where no run has similarity matrices."""
+    table = evaluation.figures.get("speakers")
+    if table is None:
+        return None
+    place = {name: index for index, name in enumerate(evaluation.series)}
+    group = ["subset", "extractor", "backend", "series"]
+    table = table.assign(place=table["series"].map(place), first=-table["d_ece"].astype(float))
+    table = table.sort_values(
+        ["subset", "extractor", "backend", "place", "first", "speaker"], kind="stable", na_position="last"
+    ).reset_index(drop=True)
+    names = [c for c in group if c != "backend" or table["backend"].nunique() > 1]
+    heads = [Column({"series": "system", "backend": "back end"}.get(c, c)) for c in names]
+    present = [c for c in SPEAKER_COLUMNS if c[0] in table.columns]
+    values = [c for c in present if table[c[0]].notna().any()]
+    body = [
+        [
+            str(row["speaker"]),
+            *(_format_value(row[name], name, unit) for name, _, unit in values),
+            *(str(row[c]) for c in names),
+        ]
+        for row in results.records(table)
+    ]
+    columns = [Column("speaker"), *(Column(head, "number") for _, head, _ in values), *heads]
+    kept = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in present)]]
+    return Matrices(
+        Table(columns, body),
+        MATRICES_RULE,
+        Download("speakers-matrices.csv", write_csv(kept if evaluation.several else kept.drop(columns="run_id"))),
+    )
+
+
+def _format_value(value: float, name: str, unit: str) -> str:
+    if pd.isna(value):
+        return DASH
+    return (
+        format_number(value, unit) if unit else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
+    )

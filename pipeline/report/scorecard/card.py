@@ -1,22 +1,27 @@
-"""The card itself: the printed cells of a recipe, one line each."""
+"""The card itself: the printed cells of a recipe, one line each, and the row of a run that stands for each: the one whose columns say
+the same, with the words of the run for those of the source."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.report import glossary
-from pipeline.report.scorecard import follows, verdicts
-from pipeline.report.scorecard.match import Row, Rows, of_metric
-from pipeline.report.scorecard.settings import Scorecard, Table
+from pipeline.report.scorecard import consistency
+from pipeline.report.scorecard.consistency import NORMALISED
+from pipeline.report.scorecard.settings import EXACTLY, Ours, Scorecard, Table
 from pipeline.tables import published
 from pipeline.tables.published import COLUMNS, Printed
+
+Row = Mapping[str, Any]
+NAMED = ("eer", "d_sys", "c_ece", "cllr_l_phi", *NORMALISED)
+"""Metrics of which each row names its definition: of the others a row without a variant is the one that a print means by the name."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Line:
         """Ours minus the printed number."""
         if self.value is None or self.cell.ends is None:
             return None
-        found = self.value - float(self.cell.value.removeprefix("~").replace("\N{MINUS SIGN}", "-"))
-        return None if math.isnan(found) else found
+        difference = self.value - float(self.cell.value.removeprefix("~").replace("\N{MINUS SIGN}", "-"))
+        return None if math.isnan(difference) else difference
 
 
 @dataclass(frozen=True)
@@ -48,82 +53,82 @@ class Card:
 
     settings: Scorecard
     lines: tuple[Line, ...]
-    checks: tuple[follows.Check, ...]
+    checks: tuple[consistency.Check, ...]
     rows: tuple[Row, ...] = ()
     faults: tuple[Fault, ...] = field(default=())
 
     def counts(self) -> dict[str, int]:
-        """Lines by verdict, in the order of verdicts."""
-        found = Counter(line.verdict for line in self.lines)
-        return {name: found[name] for name in (*verdicts.VERDICTS, *verdicts.RECOMPUTED) if found[name]}
+        """Lines by verdict, in the order of consistency."""
+        counts = Counter(line.verdict for line in self.lines)
+        return {name: counts[name] for name in (*consistency.VERDICTS, *consistency.RECOMPUTED) if counts[name]}
 
 
-def cells(tables: Iterable[Table]) -> list[Printed]:
+def read_cells(tables: Iterable[Table]) -> list[Printed]:
     """The cells of published tables.
 
     Raises:
         DataError: a file is no published table, or none of its cells is meant.
         ConfigError: there is no such file.
     """
-    found: list[Printed] = []
+    printed: list[Printed] = []
     for table in tables:
-        read = published.read(published.find(table.file))
-        kept = [cell for cell in read if all(getattr(cell, name) in words for name, words in table.where.items())]
-        if not kept:
+        all_cells = published.read(published.find(table.file))
+        meant = [cell for cell in all_cells if all(getattr(cell, name) in words for name, words in table.where.items())]
+        if not meant:
             raise DataError("no cell of the published table is meant", where=table.file, remedy="correct `where` of it")
-        found += [_varied(cell, table.variants) for cell in kept]
-    return found
+        printed += [_with_variant(cell, table.variants) for cell in meant]
+    return printed
 
 
-def _varied(cell: Printed, variants: Mapping[str, str]) -> Printed:
+def _with_variant(cell: Printed, variants: Mapping[str, str]) -> Printed:
     """A cell that names no variant with that of its table, if any."""
-    given = variants.get(cell.metric, "")
-    return replace(cell, variant=given) if given and not cell.variant else cell
+    variant = variants.get(cell.metric, "")
+    return replace(cell, variant=variant) if variant and not cell.variant else cell
 
 
-def of(settings: Scorecard, rows: Iterable[Row] | None) -> Card:
+def make_card(settings: Scorecard, rows: Iterable[Row] | None) -> Card:
     """The card of a recipe, with the rows of a run or without.
 
     Args:
         settings: the recipe's.
         rows: results rows; None without a run.
     """
-    asked = {name for name in settings.variants if "variant" in of_metric(settings.ours, name)}
-    variants = {name: one for name, one in settings.variants.items() if name not in asked}
-    own = [_varied(cell, variants) for cell in cells(settings.tables)]
-    checks = follows.checked(own, [*own, *cells(settings.witnesses)], settings.names)
+    chosen = {name for name in settings.variants if "variant" in select_for_metric(settings.ours, name)}
+    variants = {name: variant for name, variant in settings.variants.items() if name not in chosen}
+    own = [_with_variant(cell, variants) for cell in read_cells(settings.tables)]
+    checks = consistency.check_cells(own, [*own, *read_cells(settings.witnesses)], settings.names)
     if rows is None:
-        return Card(settings, tuple(Line(one.cell, one.verdict, one.said) for one in checks), checks)
-    kept = Rows(rows, settings)
+        return Card(settings, tuple(Line(variant.cell, variant.verdict, variant.reason) for variant in checks), checks)
+    matching = Rows(rows, settings)
     lines, faults = [], []
     for check in checks:
-        found = kept.of(check.cell)
-        if len(found) > 1:
-            faults.append(_several(check.cell, found, settings))
-        lines.append(_line(check, found, _why_not(check.cell, kept), settings))
-    return Card(settings, tuple(lines), checks, tuple(kept.rows), tuple(dict.fromkeys(faults)))
+        matches = matching.find(check.cell)
+        if len(matches) > 1:
+            faults.append(_make_ambiguity_fault(check.cell, matches, settings))
+        lines.append(_make_line(check, matches, _explain_absence(check.cell, matching), settings))
+    return Card(settings, tuple(lines), checks, tuple(matching.rows), tuple(dict.fromkeys(faults)))
 
 
-def _why_not(cell: Printed, rows: Rows) -> str:
+def _explain_absence(cell: Printed, rows: Rows) -> str:
     """Why no row of the run stands for a cell."""
     if cell.metric not in glossary.metrics():
         return "not measured here"
-    others = rows.others(cell)
-    if others:
-        taken = f"'scorecard.ours.{cell.metric}.variant=\"{others[0]}\"' takes it"
-        return f"the print names no definition, and the run has {', '.join(map(repr, others))}: {taken}"
+    variants = rows.others(cell)
+    if variants:
+        remedy = f"'scorecard.ours.{cell.metric}.variant=\"{variants[0]}\"' takes it"
+        return f"the print names no definition, and the run has {', '.join(map(repr, variants))}: {remedy}"
     return "no such row" if rows.has(cell) else "no such system"
 
 
-def _line(check: follows.Check, found: list[Row], why_not: str, settings: Scorecard) -> Line:
+def _make_line(check: consistency.Check, matches: list[Row], why_not: str, settings: Scorecard) -> Line:
     cell = check.cell
-    doubt = check.said if check.verdict in (verdicts.CANNOT, verdicts.DISAGREE) else ""
-    if len(found) > 1:
-        return Line(cell, verdicts.SEVERAL, f"{len(found)} rows of the run match")
-    row = found[0] if found else None
-    line = Line(cell, verdicts.NOT_RUN, why_not) if row is None else _compared(cell, row, settings)
+    doubt = check.reason if check.verdict in (consistency.CANNOT, consistency.DISAGREE) else ""
+    if len(matches) > 1:
+        return Line(cell, consistency.SEVERAL, f"{len(matches)} rows of the run match")
+    row = matches[0] if matches else None
+    line = Line(cell, consistency.NOT_RUN, why_not) if row is None else _compare(cell, row, settings)
     verdict = line.verdict
-    if doubt and verdict in (verdicts.NOT_RUN, verdicts.DIFFERS):
+    if doubt and verdict in (consistency.NOT_RUN, consistency.DIFFERS):
         doubt, verdict = f"{verdict}; {doubt}", check.verdict
     elif doubt:
         doubt = f"{check.verdict}: {doubt}"
@@ -131,45 +136,45 @@ def _line(check: follows.Check, found: list[Row], why_not: str, settings: Scorec
     return Line(cell, verdict, note, line.row, line.value, line.label, line.low, line.high, line.tolerance)
 
 
-def _compared(cell: Printed, row: Row, settings: Scorecard) -> Line:
+def _compare(cell: Printed, row: Row, settings: Scorecard) -> Line:
     """A cell beside the one row that stands for it."""
-    said = "; ".join(filter(None, [_incomplete(row), _levels(row, settings)]))
+    remark = "; ".join(filter(None, [_describe_status(row), _describe_levels(row, settings)]))
     ends, text = cell.ends, str(row["label"])
     if ends is None:
         if cell.value in published.UNPRINTED:
-            return Line(cell, verdicts.NOT_RUN, "nothing is printed here", row)
+            return Line(cell, consistency.NOT_RUN, "nothing is printed here", row)
         if not text:
-            return Line(cell, verdicts.NOT_RUN, said or "the row has no label", row)
-        same = verdicts.REPRODUCED if text == cell.value else verdicts.DIFFERS
-        return Line(cell, _of_whole(same, row), said, row, label=text)
-    scale = verdicts.factor(str(row["unit"]), cell.unit)
+            return Line(cell, consistency.NOT_RUN, remark or "the row has no label", row)
+        same = consistency.REPRODUCED if text == cell.value else consistency.DIFFERS
+        return Line(cell, _judge_complete(same, row), remark, row, label=text)
+    scale = consistency.convert(str(row["unit"]), cell.unit)
     if scale is None:
-        return Line(cell, verdicts.NOT_RUN, f"ours is in {row['unit'] or 'no unit'}, the print in {cell.unit}", row)
-    value = _number(row["value"])
+        return Line(cell, consistency.NOT_RUN, f"ours is in {row['unit'] or 'no unit'}, the print in {cell.unit}", row)
+    value = _read_number(row["value"])
     if value is None:
-        return Line(cell, verdicts.NOT_RUN, said or str(row["reason"]) or "the row has no value", row)
-    low, high = _number(row["low"]), _number(row["high"])
+        return Line(cell, consistency.NOT_RUN, remark or str(row["reason"]) or "the row has no value", row)
+    low, high = _read_number(row["low"]), _read_number(row["high"])
     interval = None if low is None or high is None else (scale * low, scale * high)
     tolerance = _tolerance(cell, settings)
-    verdict = _of_whole(verdicts.judge(ends, scale * value, interval, tolerance), row)
+    verdict = _judge_complete(consistency.judge(ends, scale * value, interval, tolerance), row)
     shown = interval or (None, None)
-    return Line(cell, verdict, said, row, scale * value, "", shown[0], shown[1], tolerance)
+    return Line(cell, verdict, remark, row, scale * value, "", shown[0], shown[1], tolerance)
 
 
 def _tolerance(cell: Printed, settings: Scorecard) -> float:
-    given = settings.tolerances.get(cell.metric)
-    if given is None or not all(getattr(cell, name) in words for name, words in given.where.items()):
+    tolerance = settings.tolerances.get(cell.metric)
+    if tolerance is None or not all(getattr(cell, name) in words for name, words in tolerance.where.items()):
         return 0.0
-    scale = verdicts.factor(given.unit, cell.unit) if given.unit else 1.0
-    return 0.0 if scale is None else scale * given.value
+    scale = consistency.convert(tolerance.unit, cell.unit) if tolerance.unit else 1.0
+    return 0.0 if scale is None else scale * tolerance.value
 
 
-def _of_whole(verdict: str, row: Row) -> str:
+def _judge_complete(verdict: str, row: Row) -> str:
     """No verdict but that it is partial, where a row does not stand on everything."""
-    return verdict if row["status"] in ("ok", "undefined") else verdicts.PARTIAL
+    return verdict if row["status"] in ("ok", "undefined") else consistency.PARTIAL
 
 
-def _levels(row: Row, settings: Scorecard) -> str:
+def _describe_levels(row: Row, settings: Scorecard) -> str:
     """Where a run gives pseudo-voices otherwise than the published systems."""
     protected = str(row["system_level"]).partition(",")[0]
     learnt = re.search(r"^anonymised \((\w+)", str(row["trained_on"]))
@@ -178,34 +183,34 @@ def _levels(row: Row, settings: Scorecard) -> str:
         ("pseudo-voices of the training speech", learnt[1] if learnt else "", settings.levels.training),
     )
     return "; ".join(
-        f"{what}: {ours}, published: {' or '.join(theirs)}"
-        for what, ours, theirs in pairs
-        if ours and theirs and ours not in theirs
+        f"{part}: {run_level}, published: {' or '.join(levels)}"
+        for part, run_level, levels in pairs
+        if run_level and levels and run_level not in levels
     )
 
 
-def _incomplete(row: Row) -> str:
+def _describe_status(row: Row) -> str:
     """What a reader must know of a row that does not stand on everything."""
     if row["status"] in ("ok", "undefined"):
         return ""
-    used, expected = _number(row["n_used"]), _number(row["n_expected"])
+    used, expected = _read_number(row["n_used"]), _read_number(row["n_expected"])
     counted = f", {used:.0f} of {expected:.0f} used" if used is not None and expected is not None else ""
     return f"{row['status']}{counted}" + (f": {row['reason']}" if row["reason"] else "")
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     """A number of a row; None where it has none (NaN, or pandas' NA)."""
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
 
 
 MAPPED = {"system": "systems", "extractor": "extractors", "backend": "backends"}
 
 
-def _several(cell: Printed, found: list[Row], settings: Scorecard) -> Fault:
+def _make_ambiguity_fault(cell: Printed, rows: list[Row], settings: Scorecard) -> Fault:
     """What tells rows apart that all stand for one cell."""
     names = (
         "system",
@@ -218,23 +223,23 @@ def _several(cell: Printed, found: list[Row], settings: Scorecard) -> Fault:
         "estimator",
         "input_unit",
     )
-    apart = {name: sorted({str(row[name]) for row in found}) for name in names}
-    told = {name: values for name, values in apart.items() if len(values) > 1} or {
-        "dataset": [str(found[0]["dataset"])]
+    apart = {name: sorted({str(row[name]) for row in rows}) for name in names}
+    differing = {name: values for name, values in apart.items() if len(values) > 1} or {
+        "dataset": [str(rows[0]["dataset"])]
     }
-    name, values = next(iter(told.items()))
-    asked = getattr(cell, name) if name in MAPPED else ""
-    asked = settings.names.get(asked, asked) if name == "system" else asked
-    given = f"scorecard.{MAPPED[name]}.{asked}" if asked else f"scorecard.ours.{cell.metric}.{name}"
+    name, values = next(iter(differing.items()))
+    label = getattr(cell, name) if name in MAPPED else ""
+    label = settings.names.get(label, label) if name == "system" else label
+    setting = f"scorecard.{MAPPED[name]}.{label}" if label else f"scorecard.ours.{cell.metric}.{name}"
     word = f'"{values[0]}"' if not re.fullmatch(r"[\w.-]+", values[0]) else values[0]
-    listed = "; ".join(f"{key}: {', '.join(map(repr, one))}" for key, one in told.items())
+    listed = "; ".join(f"{key}: {', '.join(map(repr, words))}" for key, words in differing.items())
     return Fault(
-        f"{listed}; say which: '{given}={word}'",
+        f"{listed}; say which: '{setting}={word}'",
         f"{cell.file}, {cell.metric} of {settings.names.get(cell.system, cell.system)}",
     )
 
 
-def refuse(card: Card, where: Path) -> None:
+def refuse_ambiguous(card: Card, where: Path) -> None:
     """Refuse a card on which several rows of the run stand for one cell.
 
     Raises:
@@ -246,16 +251,16 @@ def refuse(card: Card, where: Path) -> None:
         f"several rows of the run stand for one published cell, {len(card.faults)} kinds of them",
         where=str(where),
         cause="two labels of the run are the same published system, extractor or back end",
-        remedy="add the override that is named with each: " + _remedy(card.faults),
+        remedy="add the override that is named with each: " + _list_remedies(card.faults),
         faults=card.faults,
     )
 
 
-def _remedy(faults: Iterable[Fault]) -> str:
+def _list_remedies(faults: Iterable[Fault]) -> str:
     return " ".join(dict.fromkeys(fault.what.partition("say which: ")[2] for fault in faults))
 
 
-def plain(line: Line) -> Mapping[str, Any]:
+def flatten_line(line: Line) -> Mapping[str, Any]:
     """A line as the columns of ``scorecard.csv``."""
     cell, row = line.cell, line.row or {}
     ends = cell.ends or (None, None)
@@ -268,3 +273,89 @@ def plain(line: Line) -> Mapping[str, Any]:
         "our_trained_on": str(row.get("trained_on", "")), "our_backend": str(row.get("backend", "")),
         "status": str(row.get("status", "")), "note": line.note,
     }  # fmt: skip
+
+
+# -------------------------------------------------------------------------------- which row stands for which printed cell
+
+
+class Rows:
+    """The rows of a run that may stand for printed cells."""
+
+    def __init__(self, rows: Iterable[Row], card: Scorecard) -> None:
+        self.card = card
+        self.rows = [row for row in rows if _has_words(row, card.ours)]
+        self._index: dict[tuple[str, str, str], list[Row]] = {}
+        self._systems = {str(row["system"]) for row in self.rows}
+        for row in self.rows:
+            self._index.setdefault(_make_key(row["subset"], row["condition"], row["metric"]), []).append(row)
+
+    def has(self, cell: Printed) -> bool:
+        """Whether any row is of the system of a cell."""
+        names = (cell.system, self.card.names.get(cell.system, cell.system))
+        return any(stands_for(label, names, self.card.systems) for label in self._systems)
+
+    def find(self, cell: Printed) -> list[Row]:
+        """The rows that say the same as a cell. More than one is a fault of the mapping.
+
+        A print that names no variant is the plain one: another is another definition, unless the scorecard takes it.
+        """
+        alike = self._alike(cell)
+        without_variant = [row for row in alike if not str(row["variant"])]
+        names_definition = cell.metric in NAMED or "variant" in select_for_metric(self.card.ours, cell.metric)
+        return alike if cell.variant or (names_definition and not without_variant) else without_variant
+
+    def others(self, cell: Printed) -> list[str]:
+        """The variants of rows that would stand for a cell if it named one of them."""
+        return [] if cell.variant else sorted({str(row["variant"]) for row in self._alike(cell)} - {""})
+
+    def _alike(self, cell: Printed) -> list[Row]:
+        among = self._index.get(_make_key(cell.subset, cell.condition, cell.metric), [])
+        return [row for row in among if self._same(cell, row)]
+
+    def _same(self, cell: Printed, row: Row) -> bool:
+        card = self.card
+        return (
+            stands_for(str(row["system"]), (cell.system, card.names.get(cell.system, cell.system)), card.systems)
+            and _fits(cell.extractor, str(row["extractor"]), card.extractors)
+            and _fits(cell.backend, str(row["backend"]), card.backends)
+            and _fits(cell.attacker, str(row["attacker"]), {})
+            # A run says at which level the training speech was anonymised, a print does not.
+            and _fits(cell.trained_on, str(row["trained_on"]).partition(" (")[0], {})
+            and cell.variant in ("", str(row["variant"]))
+            and _fits(cell.estimator, str(row["estimator"]), {})
+            and _fits(cell.input_unit, str(row["input_unit"]), {})
+        )
+
+
+def select_for_metric(words: Ours, metric: str) -> Mapping[str, list[str]]:
+    """What is asked of the rows of one metric alone."""
+    selected = words.get(metric, {})
+    return selected if isinstance(selected, Mapping) else {}
+
+
+def _has_words(row: Row, words: Ours) -> bool:
+    """Whether a row has the words that are asked for. A column that a metric leaves empty keeps no row out, unless it is asked for
+    of that very metric."""
+    own = select_for_metric(words, str(row["metric"]))
+    of_all = ((name, texts) for name, texts in words.items() if not isinstance(texts, Mapping) and name not in own)
+    return all(str(row[name]) in ("", *texts) for name, texts in of_all) and all(
+        str(row[name]) in texts for name, texts in own.items()
+    )
+
+
+def _make_key(subset: Any, condition: Any, metric: Any) -> tuple[str, str, str]:
+    return str(subset), str(condition), str(metric)
+
+
+def stands_for(label: str, published: Sequence[str], labels: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a label of a run stands for a published name (in any of its spellings): it is among those listed, or is the name."""
+    listed = [entry for name in dict.fromkeys(published) for entry in labels.get(name, ())]
+    if EXACTLY in listed:
+        listed = [entry for name in published if labels.get(name, [""])[0] == EXACTLY for entry in labels[name][1:]]
+        return label in listed
+    return label in listed or label.casefold() in {name.casefold() for name in published}
+
+
+def _fits(published: str, label: str, labels: Mapping[str, Sequence[str]]) -> bool:
+    """What a source does not say, or a metric does not depend on, keeps nothing apart."""
+    return not published or not label or stands_for(label, (published,), labels)

@@ -1,213 +1,178 @@
-"""The card as text, Markdown, LaTeX and CSV, and into a run folder."""
+"""The card of a run or of printed cells alone: as text, Markdown, LaTeX and CSV, in a run folder, and on the page of a run."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipeline.files import make_file_name, write_atomically
-from pipeline.report import tables
-from pipeline.report.scorecard import views
-from pipeline.report.scorecard.card import Card, Line, plain
+from pipeline.report import table
+from pipeline.report.runs import Evaluation
+from pipeline.report.scorecard.card import Card, Line, flatten_line
+from pipeline.report.scorecard.consistency import CONSISTENT, NOT_RUN, PARTIAL
 from pipeline.report.scorecard.settings import Tolerance
-from pipeline.report.scorecard.verdicts import CONSISTENT, NOT_RUN, PARTIAL
-from pipeline.tables import csv, written
+from pipeline.report.scorecard.views import fill_view
+from pipeline.report.table import Column, Kind, Table
+from pipeline.tables import csv, run_files
 from pipeline.tables.published import decimals
+from pipeline.tables.run_files import LIMITS_TITLE
 
 NAME = "scorecard"
 FILE = f"{NAME}.json"
 """What the report of a run reads; sealed with the run, while the others are for people."""
-WITH_RUN = ("published", "ours", "difference", "95 % interval", "tolerance", "verdict", "note")
-ALONE = ("published", "verdict", "from")
-LEFT = ("table", "metric", "subset", "condition", "system", "attacker", "extractor")
-_NUMBERS = (len(LEFT), len(LEFT) + 1, len(LEFT) + 2, len(LEFT) + 3, len(LEFT) + 4)
-"""Columns of a card with a run that are numbers; without a run the first of them."""
+ABOUT = tuple(map(Column, ("table", "metric", "subset", "condition", "system", "attacker", "extractor")))
+PUBLISHED = Column("published", "number")
+WITH_RUN = (
+    PUBLISHED,
+    *(Column(head, "number") for head in ("ours", "difference", "95 % interval", "tolerance")),
+    Column("verdict"),
+    Column("note", "note"),
+)
+ALONE = (PUBLISHED, Column("verdict"), Column("from", "note"))
+PACKAGES = "% needs \\usepackage{booktabs,longtable}\n"
 
 
-def heads(card: Card, run: bool) -> list[str]:
-    """Heads of the table of lines."""
-    return [*LEFT, *(WITH_RUN if run else ALONE)]
+def tabulate(card: Card, run: bool, lines: Sequence[Line]) -> Table:
+    """Lines of a card as a table, with the notes; ``run`` says whether a run stands beside the print."""
+    body = [_write_line(line, run, card.settings.names) for line in lines]
+    return Table((*ABOUT, *(WITH_RUN if run else ALONE)), body, notes=[*_write_notes(card, run), f"{count(card)}."])
 
 
-def line(one: Line, run: bool, names: Mapping[str, str]) -> list[str]:
+def _write_line(line: Line, run: bool, names: Mapping[str, str]) -> list[str]:
     """A line as text; systems by their common names."""
-    cell = one.cell
-    words = [
+    cell = line.cell
+    about = [
         cell.table.rpartition("/")[2], ", ".join(filter(None, [cell.metric, cell.variant, cell.estimator])), cell.subset,
         cell.condition, names.get(cell.system, cell.system), cell.attacker, cell.extractor,
     ]  # fmt: skip
-    unit = {"%": "\N{NO-BREAK SPACE}%", "tag": "", "": "", "fraction": ""}.get(
-        cell.unit, f"\N{NO-BREAK SPACE}{cell.unit}"
-    )
+    unit = "" if cell.unit in ("tag", "", "fraction") else f"\N{NO-BREAK SPACE}{cell.unit}"
     printed = f"{cell.value}{unit}"
     if not run:
-        return [*words, printed, one.verdict, one.note]
-    interval = "" if one.low is None or one.high is None else f"[{_like(one.low, one)}, {_like(one.high, one)}]"
-    ours = one.label or ("" if one.value is None else _like(one.value, one))
-    difference = "" if one.difference is None else _like(one.difference, one, sign="+")
-    tolerance = f"{one.tolerance:g}" if one.row is not None and one.value is not None else ""
-    return [*words, printed, ours, difference, interval, tolerance, one.verdict, one.note]
+        return [*about, printed, line.verdict, line.note]
+    interval = "" if line.low is None or line.high is None else f"[{_like(line.low, line)}, {_like(line.high, line)}]"
+    value = line.label or ("" if line.value is None else _like(line.value, line))
+    difference = "" if line.difference is None else _like(line.difference, line, sign="+")
+    tolerance = f"{line.tolerance:g}" if line.row is not None and line.value is not None else ""
+    return [*about, printed, value, difference, interval, tolerance, line.verdict, line.note]
 
 
-def _like(value: float, one: Line, sign: str = "") -> str:
+def _like(value: float, line: Line, sign: str = "") -> str:
     """A number with as many decimals as the print."""
     if math.isinf(value):
         return "∞" if value > 0 else "\N{MINUS SIGN}∞"
-    digits = decimals(one.cell.value)
-    text = f"{value:{sign}.1e}" if "e" in one.cell.value.lower() else f"{value:{sign}.{digits}f}"
+    digits = decimals(line.cell.value)
+    text = f"{value:{sign}.1e}" if "e" in line.cell.value.lower() else f"{value:{sign}.{digits}f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def counts(card: Card) -> str:
+def count(card: Card) -> str:
     """How many lines have which verdict, in a sentence."""
-    found = card.counts()
-    said = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
-    return f"{sum(found.values())} published cells: {said}"
+    counts = card.counts()
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    return f"{sum(counts.values())} published cells: {verdicts}"
 
 
-def notes(card: Card, run: bool) -> list[str]:
+def _write_notes(card: Card, run: bool) -> list[str]:
     """What a reader needs to know of the card."""
+    verdicts = {line.verdict for line in card.lines}
     if not run:
-        said = [
-            "Each printed cell is held against the other printed cells: rounding and cutting of the print are taken into account."
-        ]
-        if any(one.verdict == CONSISTENT for one in card.lines):
-            said.append(f"{CONSISTENT}: a bound or a grid is kept, which is less than to follow.")
-        return said
-    used = {one.cell.metric for one in card.lines if one.row is not None}
-    given = [(metric, one) for metric, one in card.settings.tolerances.items() if metric in used]
+        bounds = f"{CONSISTENT}: a bound or a grid is kept, which is less than to follow."
+        comparison = "Each printed cell is held against the other printed cells: rounding and cutting of the print are taken into account."
+        return [comparison, *([bounds] if CONSISTENT in verdicts else [])]
+    used = {line.cell.metric for line in card.lines if line.row is not None}
     partial = "partial: ours does not stand on everything, so that it is not that number, near as it may be."
     return [
         "reproduced: ours lies within what may have been printed so, and the tolerance; within interval: our 95 % interval meets it.",
-        *([partial] if any(one.verdict == PARTIAL for one in card.lines) else []),
+        *([partial] if PARTIAL in verdicts else []),
         *(
-            f"Tolerance of {metric}{_where(one)}: {one.value:g} {one.unit} ({one.reason.rstrip('.')})."
-            for metric, one in given
+            f"Tolerance of {metric}{_restrict(tolerance)}: {tolerance.value:g} {tolerance.unit} ({tolerance.reason.rstrip('.')})."
+            for metric, tolerance in card.settings.tolerances.items()
+            if metric in used
         ),
     ]
 
 
-def _where(tolerance: Tolerance) -> str:
-    """Of which cells alone it is."""
-    said = "; ".join(f"{' or '.join(words)} alone" for words in tolerance.where.values())
-    return f" ({said})" if said else ""
+def _restrict(tolerance: Tolerance) -> str:
+    """Of which cells alone a tolerance is."""
+    cells = "; ".join(f"{' or '.join(words)} alone" for words in tolerance.where.values())
+    return f" ({cells})" if cells else ""
+
+
+def _fill_views(card: Card, run: bool = True) -> list[Table]:
+    return [fill_view(view, card) for view in card.settings.views] if run else []
 
 
 def to_text(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     """The card for a terminal: what must be known first, the views, every line, and how many have which verdict."""
-    blocks = [f"{card.settings.title}\n"]
-    for table in _views(card) if run else []:
-        body = [list(one) for one in table.body]
-        blocks.append("\n".join([table.title, "", *tables.aligned(list(table.heads), body, (0,)), ""]))
-    numbers = _NUMBERS if run else _NUMBERS[:1]
-    left = [place for place in range(len(heads(card, run))) if place not in numbers]
-    grid = tables.aligned(heads(card, run), [line(one, run, card.settings.names) for one in card.lines], left)
-    blocks.append("\n".join([*grid, "", *notes(card, run), "", counts(card)]))
-    return tables.limits_text(limits) + "\n".join(blocks)
+    tables = [*_fill_views(card, run), tabulate(card, run, card.lines)]
+    blocks = [f"{card.settings.title}\n", *map(table.to_text, tables)]
+    return table.list_text(LIMITS_TITLE, limits) + "\n".join(blocks).rstrip("\n")
 
 
 def to_markdown(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     """The card as Markdown."""
-    blocks = [f"**{tables.markdown(card.settings.title)}**\n"]
-    for table in _views(card) if run else []:
-        blocks.append(
-            f"**{tables.markdown(table.title)}**\n\n" + _pipes(table.heads, table.body, range(1, len(table.heads)))
-        )
-    blocks.append(
-        _pipes(
-            heads(card, run),
-            [line(one, run, card.settings.names) for one in card.lines],
-            _NUMBERS if run else _NUMBERS[:1],
-        )
-    )
-    blocks.append("\n".join(tables.markdown(note) for note in [*notes(card, run), counts(card) + "."]) + "\n")
-    return tables.limits_markdown(limits) + "\n".join(blocks)
-
-
-def _pipes(names: Sequence[str], body: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
-    rule = ["---:" if place in numbers else "---" for place in range(len(names))]
-    lines = [names, rule, *([tables.markdown(text) for text in one] for one in body)]
-    return "".join("| " + " | ".join(one) + " |\n" for one in lines)
+    tables = [*_fill_views(card, run), tabulate(card, run, card.lines)]
+    blocks = [f"**{table.escape_markdown(card.settings.title)}**\n", *map(table.to_markdown, tables)]
+    return table.list_markdown(LIMITS_TITLE, limits) + "\n".join(blocks)
 
 
 def to_latex(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     """The card as LaTeX; needs ``booktabs`` and ``longtable``."""
-    blocks = ["% needs \\usepackage{booktabs,longtable}\n", tables.limits_latex(limits)]
-    for table in _views(card) if run else []:
-        blocks.append(_longtable(table.title, table.heads, table.body, range(1, len(table.heads))))
-    said = " ".join([f"{card.settings.title}.", *notes(card, run), counts(card) + "."])
-    lines = [line(one, run, card.settings.names) for one in card.lines]
-    blocks.append(_longtable(said, heads(card, run), lines, _NUMBERS if run else _NUMBERS[:1]))
-    return "\n".join(block for block in blocks if block)
-
-
-def _longtable(caption: str, names: Sequence[str], body: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
-    columns = "".join("r" if place in numbers else "l" for place in range(len(names)))
-    lines = [
-        rf"\begin{{longtable}}{{{columns}}}",
-        rf"\caption{{{tables.latex(caption)}}} \\",
-        r"\toprule",
-        " & ".join(map(tables.latex, names)) + r" \\",
-        r"\midrule",
-        r"\endhead",
-        r"\bottomrule",
-        r"\endfoot",
-    ]
-    for one in body:
-        cells = [tables.latex(text) for text in one]
-        # A star or a bracket after a line end would be read as its argument.
-        lines.append("{}" * one[0].startswith(("[", "*")) + " & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\end{longtable}", ""])
+    tables = [*_fill_views(card, run), tabulate(card, run, card.lines)]
+    tables[-1] = Table(tables[-1].columns, tables[-1].body, f"{card.settings.title}.", tables[-1].notes)
+    return "\n".join(
+        filter(None, [PACKAGES, table.list_latex(LIMITS_TITLE, limits), *map(table.to_long_latex, tables)])
+    )
 
 
 def to_csv(card: Card) -> str:
     """Every line with all its columns, numbers in full."""
-    return csv.text(pd.DataFrame([plain(one) for one in card.lines]), "%.10g")
+    return csv.text(pd.DataFrame([flatten_line(line) for line in card.lines]), "%.10g")
 
 
-def _views(card: Card) -> list[views.Table]:
-    return [views.filled(view, card) for view in card.settings.views]
+# ------------------------------------------------------------------------------------------------------- in a run folder
 
 
-WRITERS: dict[str, Callable[[Card, Sequence[str]], str]] = {"md": to_markdown, "tex": to_latex}
-
-
-def write(folder: Path, card: Card, limits: Sequence[str] = (), of: str = "") -> list[Path]:
+def write(folder: Path, card: Card, limits: Sequence[str] = (), recipe: str = "") -> list[Path]:
     """Write ``scorecard.csv``, ``.md`` and ``.tex`` into a run folder; the paths.
 
-    A card ``of`` another recipe than the run's is ``scorecard-RECIPE.csv``, so that the run's own stays.
+    A card of another ``recipe`` than the run's is ``scorecard-RECIPE.csv``, so that the run's own stays.
     """
-    name = f"{NAME}-{make_file_name(of)}" if of else NAME
-    made = {"csv": to_csv(card), **{kind: writer(card, limits) for kind, writer in WRITERS.items()}}
-    for kind, text in made.items():
+    name = f"{NAME}-{make_file_name(recipe)}" if recipe else NAME
+    texts = {"csv": to_csv(card), "md": to_markdown(card, limits), "tex": to_latex(card, limits)}
+    for kind, text in texts.items():
         write_atomically(folder / f"{name}.{kind}", text.encode("utf-8", errors="replace"))
-    return [folder / f"{name}.{kind}" for kind in made]
+    return [folder / f"{name}.{kind}" for kind in texts]
 
 
 def keep(folder: Path, card: Card) -> None:
     """Write what the report of the run shows of the card: before the run is sealed."""
+    compared = tabulate(card, True, [line for line in card.lines if line.verdict != NOT_RUN])
+    not_run = tabulate(card, True, [line for line in card.lines if line.verdict == NOT_RUN])
     shown: dict[str, Any] = {
         "title": card.settings.title,
-        "counts": counts(card),
-        "notes": notes(card, True),
+        "counts": count(card),
+        "notes": _write_notes(card, True),
         "faults": [str(fault) for fault in card.faults],
         "views": [
-            {"title": one.title, "heads": one.heads, "body": one.body, "ours": sorted(one.ours)} for one in _views(card)
+            {"title": view.title, "heads": _name_heads(view), "body": view.body, "ours": sorted(view.marked)}
+            for view in _fill_views(card)
         ],
-        "heads": heads(card, True),
-        "numbers": _NUMBERS,
-        "compared": [line(one, True, card.settings.names) for one in card.lines if one.verdict != NOT_RUN],
-        "not_run": [line(one, True, card.settings.names) for one in card.lines if one.verdict == NOT_RUN],
+        "heads": _name_heads(compared),
+        "numbers": [place for place, column in enumerate(compared.columns) if column.numeric],
+        "compared": compared.body,
+        "not_run": not_run.body,
     }
     write_atomically(folder / FILE, json.dumps(shown, indent=1, ensure_ascii=False) + "\n")
 
 
-def kept(folder: Path) -> dict[str, Any] | None:
+def read_kept(folder: Path) -> dict[str, Any] | None:
     """What :func:`keep` wrote; None of a run without a scorecard.
 
     Raises:
@@ -215,7 +180,51 @@ def kept(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / FILE).is_file():
         return None
-    found = written.json_of(folder / FILE)
-    if not isinstance(found, dict):
-        raise written.changed(folder, [FILE])
-    return found
+    kept = run_files.read_json(folder / FILE)
+    if not isinstance(kept, dict):
+        raise run_files.make_changed_error(folder, [FILE])
+    return kept
+
+
+def _name_heads(shown: Table) -> list[str]:
+    return [column.head for column in shown.columns]
+
+
+# ----------------------------------------------------------------------------------------------------- on a run's page
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """A run beside the published cells of its recipe."""
+
+    title: str
+    counts: str
+    notes: list[str]
+    faults: list[str]
+    views: list[Table]
+    compared: Table
+    not_run: Table
+
+
+def read_scorecards(evaluation: Evaluation) -> list[Scorecard]:
+    """The scorecards of those runs that have one; raises as :func:`read_kept`."""
+    cards = []
+    for run in evaluation.runs:
+        kept = read_kept(run.folder)
+        if kept is None:
+            continue
+        kinds: dict[int, Kind] = {**dict.fromkeys(kept["numbers"], "number"), len(kept["heads"]) - 1: "note"}
+        columns = [Column(head, kinds.get(place, "text")) for place, head in enumerate(kept["heads"])]
+        views = [
+            Table(
+                [Column(head, "number" if place else "text") for place, head in enumerate(view["heads"])],
+                view["body"],
+                view["title"],
+                marked=frozenset(view["ours"]),
+            )
+            for view in kept["views"]
+        ]
+        title = f"{f'Run {run.label}: ' if evaluation.several else ''}{kept['title']}"
+        tables = Table(columns, kept["compared"]), Table(columns, kept["not_run"])
+        cards.append(Scorecard(title, kept["counts"], kept["notes"], kept["faults"], views, *tables))
+    return cards

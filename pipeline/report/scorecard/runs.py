@@ -7,44 +7,50 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.errors import os_error
-from pipeline.report.scorecard import card, labels, output
+from pipeline.report.scorecard import card, output, settings
 from pipeline.report.scorecard.settings import Changes, Scorecard
-from pipeline.report.scorecard.settings import read as settings_of
-from pipeline.tables import limits, results
-from pipeline.tables import written as files
+from pipeline.tables import results, run_files
 
 
-def of_run(folder: Path, settings: Scorecard) -> card.Card:
+def make_card_of_run(folder: Path, scorecard: Scorecard) -> card.Card:
     """The card of a run folder."""
-    return card.of(settings, results.records(results.read(folder)))
+    return card.make_card(scorecard, results.records(results.read(folder)))
 
 
-def ready(name: str, changes: Changes) -> Scorecard | None:
+def write_card_of_run(folder: Path, scorecard: Scorecard) -> card.Card:
+    """Make the card of a run that is about to be sealed, and write it into the folder."""
+    made_card = make_card_of_run(folder, scorecard)
+    output.write(folder, made_card, run_files.read_limits(folder))
+    output.keep(folder, made_card)
+    return made_card
+
+
+def prepare_scorecard(name: str, changes: Changes) -> Scorecard | None:
     """The scorecard of a recipe, once all its tables can be read: before anything is computed that would be held against them.
 
     Raises:
         ConfigError: a setting is at fault, names what is not published, or there is no such table.
         DataError: a table is none.
     """
-    found = settings_of(name, changes)
-    if found is not None:
-        card.cells(found.witnesses)
-        labels.refuse_unknown(changes, found, card.cells(found.tables))
-    return found
+    scorecard = settings.read(name, changes)
+    if scorecard is not None:
+        card.read_cells(scorecard.witnesses)
+        settings.refuse_unknown(changes, scorecard, card.read_cells(scorecard.tables))
+    return scorecard
 
 
-def recorded(folder: Path) -> Changes:
+def read_changes(folder: Path) -> Changes:
     """What the command of a run changed of its recipe's scorecard; nothing in a run of an earlier version."""
     path = folder / "config.yaml"
-    values = files.yaml_of(path) if path.is_file() else {}
-    given = values.get("scorecard") if isinstance(values, dict) else None
+    values = run_files.read_yaml(path) if path.is_file() else {}
+    changes = values.get("scorecard") if isinstance(values, dict) else None
     try:
-        return Changes.model_validate(given or {})
+        return Changes.model_validate(changes or {})
     except ValidationError as error:
-        raise files.changed(folder, [path.name]) from error
+        raise run_files.make_changed_error(folder, [path.name]) from error
 
 
-def recipe(folder: Path) -> str:
+def read_recipe(folder: Path) -> str:
     """The recipe of a run; '' where its folder does not tell, or it is of none."""
     path = folder / "overrides.txt"
     if not path.is_file():
@@ -53,18 +59,10 @@ def recipe(folder: Path) -> str:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError as error:
         raise os_error(error, "a file of a run cannot be read", path) from error
-    given = [one.partition("=")[2] for one in lines if one.lstrip("+").startswith("recipe=")]
-    return given[-1] if given else ""
+    recipes = [line.partition("=")[2] for line in lines if line.lstrip("+").startswith("recipe=")]
+    return recipes[-1] if recipes else ""
 
 
 def is_of_another(folder: Path, name: str) -> bool:
     """Whether a run is of another recipe; False where its folder does not tell."""
-    return (folder / "overrides.txt").is_file() and recipe(folder) != name
-
-
-def written(folder: Path, settings: Scorecard) -> card.Card:
-    """Make the card of a run that is about to be sealed, and write it into the folder."""
-    made = of_run(folder, settings)
-    output.write(folder, made, limits.read(folder))
-    output.keep(folder, made)
-    return made
+    return (folder / "overrides.txt").is_file() and read_recipe(folder) != name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pipeline.contracts import ComponentSettings, runtime
 from pipeline.errors import ConfigError, Fault
 from pipeline.files import find_assets
-from pipeline.tables.published import COLUMNS
+from pipeline.tables.published import COLUMNS, Printed
 from pipeline.tables.results import IDENTITY
 
 FILE = "scorecard.yaml"
@@ -140,10 +141,10 @@ class Changes(ComponentSettings):
         if not isinstance(value, Mapping):
             return {} if value is None else value
         return {
-            str(name): {str(column): _several(word) for column, word in one.items()}
-            if isinstance(one, Mapping)
-            else _several(one)
-            for name, one in value.items()
+            str(name): {str(column): _make_list(word) for column, word in words.items()}
+            if isinstance(words, Mapping)
+            else _make_list(words)
+            for name, words in value.items()
         }
 
     @field_validator("systems", "extractors", "backends", mode="before")
@@ -153,8 +154,8 @@ class Changes(ComponentSettings):
         if not isinstance(value, Mapping):
             return {} if value is None else value
         return {
-            str(name): ",".join(map(str, one)) if isinstance(one, (list, tuple)) else str(one)
-            for name, one in value.items()
+            str(name): ",".join(map(str, labels)) if isinstance(labels, (list, tuple)) else str(labels)
+            for name, labels in value.items()
         }
 
 
@@ -170,9 +171,9 @@ def read(recipe: str, *changes: Changes) -> Scorecard | None:
         ConfigError: its file is at fault, or a change names what it does not know.
     """
     path = find_assets("recipes") / recipe / FILE
-    tables = [one.tables for one in changes if one.tables]
+    tables = [changed.tables for changed in changes if changed.tables]
     if not path.is_file():
-        if not tables and any(one != Changes() for one in changes):
+        if not tables and any(changed != Changes() for changed in changes):
             raise ConfigError(
                 f"the recipe '{recipe}' has no scorecard, and settings of one are given",
                 where="scorecard",
@@ -181,15 +182,15 @@ def read(recipe: str, *changes: Changes) -> Scorecard | None:
             )
         if not tables:
             return None
-        found = Scorecard(title=recipe, tables=[])
+        scorecard = Scorecard(title=recipe, tables=[])
     else:
-        found = _of_file(path)
-    for one in changes:
-        found = _changed(found, one)
-    return found
+        scorecard = _read_file(path)
+    for changed in changes:
+        scorecard = _apply(scorecard, changed)
+    return scorecard
 
 
-def _of_file(path: Path) -> Scorecard:
+def _read_file(path: Path) -> Scorecard:
     try:
         return Scorecard.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except yaml.YAMLError as error:
@@ -204,10 +205,10 @@ def _of_file(path: Path) -> Scorecard:
         ) from error
 
 
-def _changed(card: Scorecard, changes: Changes) -> Scorecard:
-    def labels(before: Mapping[str, list[str]], given: Mapping[str, str]) -> dict[str, list[str]]:
-        # What is given replaces: the name itself stands for itself no more (a mark that :mod:`match` knows).
-        return {**before, **{name: [EXACTLY, *_parts(text)] for name, text in given.items()}}
+def _apply(card: Scorecard, changes: Changes) -> Scorecard:
+    def labels(before: Mapping[str, list[str]], changed: Mapping[str, str]) -> dict[str, list[str]]:
+        # What is given replaces: the name itself stands for itself no more (a mark that :mod:`card` knows).
+        return {**before, **{name: [EXACTLY, *_split(text)] for name, text in changed.items()}}
 
     tolerances = dict(card.tolerances)
     for metric, value in changes.tolerances.items():
@@ -218,25 +219,25 @@ def _changed(card: Scorecard, changes: Changes) -> Scorecard:
             "systems": labels(card.systems, changes.systems),
             "extractors": labels(card.extractors, changes.extractors),
             "backends": labels(card.backends, changes.backends),
-            "ours": {**card.ours, **_columned(changes.ours)},
+            "ours": {**card.ours, **_check_columns(changes.ours)},
             "tolerances": tolerances,
             "tables": [Table(file=name) for name in changes.tables] or card.tables,
         }
     )
 
 
-def _several(given: Any) -> list[str]:
-    return [str(one) for one in given] if isinstance(given, (list, tuple)) else [str(given)]
+def _make_list(value: Any) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, (list, tuple)) else [str(value)]
 
 
-def _columned(ours: Ours) -> Ours:
+def _check_columns(words: Ours) -> Ours:
     """What rows must have, where columns are columns.
 
     Raises:
         ConfigError: the results have no such column.
     """
-    columns = [name for name, given in ours.items() if not isinstance(given, Mapping)]
-    columns += [name for given in ours.values() if isinstance(given, Mapping) for name in given]
+    columns = [name for name, texts in words.items() if not isinstance(texts, Mapping)]
+    columns += [name for texts in words.values() if isinstance(texts, Mapping) for name in texts]
     unknown = [name for name in columns if name not in IDENTITY]
     if unknown:
         raise ConfigError(
@@ -244,12 +245,69 @@ def _columned(ours: Ours) -> Ours:
             where="scorecard.ours",
             remedy=f"give one of {', '.join(IDENTITY)}: scorecard.ours.COLUMN=WORD, or scorecard.ours.METRIC.COLUMN=WORD",
         )
-    return ours
+    return words
 
 
 EXACTLY = "="
 """At the head of labels: these alone, and not the published name."""
 
 
-def _parts(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+# ----------------------------------------------------------------------------------------- names on a command line
+
+
+NOTHING = "none"
+"""The label that says that nothing of the run stands for a published name."""
+
+
+def refuse_unknown(changes: Changes, settings: Scorecard, cells: Iterable[Printed]) -> None:
+    """Refuse a published name that no cell has: what is said of it would have no effect.
+
+    Raises:
+        ConfigError: with all such names, and those that there are.
+    """
+    names: dict[str, set[str]] = {"systems": set(), "extractors": set(), "backends": set()}
+    for cell in cells:
+        names["systems"] |= {cell.system, settings.names.get(cell.system, cell.system)}
+        names["extractors"].add(cell.extractor)
+        names["backends"].add(cell.backend)
+    faults = [
+        Fault(_describe_unknown(name, sorted(names[kind] - {""})), f"scorecard.{kind}.{name}")
+        for kind, labels in _list_labels(changes)
+        for name in labels
+        if name not in names[kind]
+    ]
+    if faults:
+        raise ConfigError(
+            "the published tables have no such name",
+            cause="a misspelt name, or that of another recipe",
+            remedy="give scorecard.systems.PUBLISHED=LABEL with a published name on the left and a label of the run on the right",
+            faults=faults,
+        )
+
+
+def find_unmatched(changes: Changes, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each label that the run lacks."""
+    run_rows = list(rows)
+    for kind, labels_of_kind in _list_labels(changes):
+        available = {str(row[kind.removesuffix("s")]) for row in run_rows} - {""}
+        for name, labels in labels_of_kind.items():
+            for label in filter(None, map(str.strip, labels.split(","))):
+                if label not in available and label != NOTHING:
+                    yield (
+                        f"scorecard.{kind}.{name}={label}: the run has no {kind.removesuffix('s')} of this label; "
+                        f"it has {', '.join(sorted(available)) or 'none'}"
+                    )
+
+
+def _list_labels(changes: Changes) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    return ("systems", changes.systems), ("extractors", changes.extractors), ("backends", changes.backends)
+
+
+def _describe_unknown(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"no published name: {hint}there are {', '.join(names) or 'none'}"

@@ -100,7 +100,7 @@ def score_pairs(backend: type[Backend], settings: ComponentSettings, work: Work)
     rows, columns = work.input("rows").usable(), work.input("columns").usable()
     scorer = compute.load_backend(backend, settings, work)
     models = scorer.enrol(rows.vectors, np.arange(len(rows.ids)), len(rows.ids))
-    lost = _lost(work.input("rows"), work.input("columns"))
+    lost = _list_lost(work.input("rows"), work.input("columns"))
     matrix = scorer.score(models, columns.vectors)
     scores.write(work.folder(), ScoreMatrix(matrix, rows.ids, rows.speakers, columns.ids, columns.speakers, lost))
     work.note(lost=[list(entry) for entry in lost])
@@ -114,7 +114,7 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
     """
     reference: Vectors = work.input("reference")
     inputs: Vectors = work.input("input")
-    lost = _lost(reference, inputs)
+    lost = _list_lost(reference, inputs)
     reference = reference.usable()
     if not extractor.evidence_optional:
         inputs = inputs.usable()
@@ -138,7 +138,7 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
     work.note(**{"without_evidence" if name == "ties" else name: [list(entry) for entry in lost] for name in named})
 
 
-def _lost(*several: Vectors) -> tuple[tuple[str, str], ...]:
+def _list_lost(*several: Vectors) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(entry for vectors in several for entry in vectors.unusable()))
 
 

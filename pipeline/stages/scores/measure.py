@@ -119,7 +119,7 @@ def _thinned(work: Work, *names: str) -> str:
     return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({join_few(models, 3)} without {join_few(lost, 3)})"
 
 
-def _lost(*matrices: ScoreMatrix) -> str:
+def _describe_lost(*matrices: ScoreMatrix) -> str:
     """Which recordings some matrices lack, in words; '' for none."""
     names = list(dict.fromkeys(name for matrix in matrices for name, _ in matrix.lost))
     return f"{len(names)} recordings could not be used ({join_few(names, 3)})" if names else ""
@@ -129,20 +129,20 @@ def _pairs(context: Context, work: Work) -> tuple[Pairs, str]:
     oo, op, pp = (_matrix(work, name) for name in ("oo", "op", "pp"))
     both, speakers = _common(oo, set(pp.rows))
     pairs = Pairs(_block(oo, both), _block(op, both), _block(pp, both), speakers, context.n_expected)
-    return pairs, _lost(oo, op, pp)
+    return pairs, _describe_lost(oo, op, pp)
 
 
 def _protected(context: Context, work: Work) -> tuple[ProtectedPairs, str]:
     pp = _matrix(work, "pp")
     ids, speakers = _common(pp, set(pp.rows))
-    return ProtectedPairs(_block(pp, ids), speakers, context.n_expected), _lost(pp)
+    return ProtectedPairs(_block(pp, ids), speakers, context.n_expected), _describe_lost(pp)
 
 
 def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:
     pp, p0p1 = (_matrix(work, name) for name in ("pp", "p0p1"))
     both, speakers = _common(pp, set(p0p1.columns))
     runs = PairRuns(_block(pp, both), _block(p0p1, both), speakers, context.n_expected)
-    return runs, _lost(pp, p0p1)
+    return runs, _describe_lost(pp, p0p1)
 
 
 def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
@@ -151,7 +151,7 @@ def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
     true = np.array([column[name] for name in matrix.row_speakers], dtype=np.int64)
     without = {name for name, _ in matrix.ties} & set(matrix.rows)
     ranks = Ranks(matrix.scores, true, matrix.columns, context.n_expected, len(without))
-    return ranks, _lost(matrix)
+    return ranks, _describe_lost(matrix)
 
 
 def _of_speakers(matrix: ScoreMatrix, speakers: tuple[str, ...]) -> ScoreMatrix:

@@ -24,7 +24,7 @@ from pipeline.stages.scores.measure import Context
 from pipeline.stages.settings import ORACLE, Chosen
 from pipeline.stages.speech.plan import SpeechSet
 from pipeline.stages.training.plan import LoadedExtractor
-from pipeline.tables import limits
+from pipeline.tables import run_files
 
 if TYPE_CHECKING:
     from pipeline.stages.plan import Plan
@@ -239,7 +239,7 @@ def measure(
         parameters["sexes"] = "unknown"
     if cell.enrolment:
         parameters["enrolment"] = cell.enrolment
-    notes = [comparer.note, limits.SEXES if cell.across_sexes else ""]
+    notes = [comparer.note, run_files.SEXES_UNKNOWN if cell.across_sexes else ""]
     trial_set = plan.data.trials.get(cell.subset) if reads.startswith("trial") else None
     thinned = trial_set.thinned if trial_set is not None else ()
     if thinned:

@@ -58,7 +58,7 @@ def anonymise(
         if on_device or anonymiser.batches_on_cpu(settings):
             rows = list(_together(system, lines, folder, pool, work))
         else:
-            one = functools.partial(_one, system, folder, work)
+            one = functools.partial(_anonymise_line, system, folder, work)
             rows = [row for chunk in _chunks(lines, ALONE) for row in pool.map(one, chunk)]
     passed: Counter[str] = Counter()
     for row in rows:
@@ -67,7 +67,7 @@ def anonymise(
     work.note("", **dict(passed))
 
 
-def _one(system: Anonymiser, folder: Path, work: Work, line: Line) -> dict[str, Any]:
+def _anonymise_line(system: Anonymiser, folder: Path, work: Work, line: Line) -> dict[str, Any]:
     return _write(folder, work, line, system.anonymise(*audio.load(Path(line.path), line.sha256), _utterance(line)))
 
 

@@ -25,7 +25,7 @@ from pipeline.engine.task import Artefact
 from pipeline.files import file_digest
 from pipeline.report import glossary
 from pipeline.seeds import digest
-from pipeline.tables import artefacts
+from pipeline.tables import run_files
 
 LAYOUT = 1
 STAGE, RECORD = "draw", "plots.json"
@@ -34,7 +34,7 @@ LIBRARIES = ("matplotlib", "numpy", "pandas")
 log = logging.getLogger(__name__)
 
 
-class Drawn:
+class FigureCache:
     """Draws figures, each once a store.
 
     Args:
@@ -61,8 +61,10 @@ class Drawn:
         """
         table, runs = _numbered(table)
         draw = functools.partial(glossary.drawing, drawing)
-        made = self._kept(drawing, table, list(series), draw) if self.store is not None else draw()(table, list(series))
-        return [_named(plot, runs) for plot in made]
+        drawn_plots = (
+            self._kept(drawing, table, list(series), draw) if self.store is not None else draw()(table, list(series))
+        )
+        return [_name_runs(plot, runs) for plot in drawn_plots]
 
     def _kept(
         self, drawing: str, table: pd.DataFrame, series: list[str], draw: Callable[[], Callable[..., list[Plot]]]
@@ -73,10 +75,10 @@ class Drawn:
         store, key = self.store, digest(parts)
         assert store is not None
         self.used.add((STAGE, key))
-        found = store.find(STAGE, key)
-        if found is not None:
+        artefact = store.find(STAGE, key)
+        if artefact is not None:
             try:
-                return _read(found)
+                return _read(artefact)
             except Damaged:
                 log.debug("the figures of %s are drawn again", drawing)
         plots = draw()(table, series)
@@ -94,14 +96,14 @@ class Drawn:
         return plots
 
 
-NOT_KEPT = Drawn(None)
+NOT_KEPT = FigureCache(None)
 """Draws every figure."""
 
 
-def beside(folder: Path) -> Drawn:
+def open_cache_beside(folder: Path) -> FigureCache:
     """Keeps figures in the store of this run folder alone: what is written nowhere else is up to whoever made the run."""
-    kept = artefacts.beside(folder)
-    return Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
+    kept = run_files.locate_store_beside(folder)
+    return FigureCache(Store(kept)) if kept.is_dir() else NOT_KEPT
 
 
 def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -113,7 +115,7 @@ def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     return table.assign(run_id=ids.map(numbers).astype(ids.dtype)), {number: run for run, number in numbers.items()}
 
 
-def _named(plot: Plot, runs: dict[str, str]) -> Plot:
+def _name_runs(plot: Plot, runs: dict[str, str]) -> Plot:
     if "run_id" not in plot.data.columns or not runs:
         return plot
     ids = plot.data["run_id"]
@@ -160,8 +162,9 @@ def _write(plots: Sequence[Plot], folder: Path) -> None:
     (folder / RECORD).write_text(text, encoding="utf-8")
 
 
-def _read(found: Artefact) -> list[Plot]:
-    records = json.loads(found.path(RECORD).read_text(encoding="utf-8"))
+def _read(artefact: Artefact) -> list[Plot]:
+    records = json.loads(artefact.path(RECORD).read_text(encoding="utf-8"))
     return [
-        Plot(**record, data=pd.read_parquet(found.path(f"{number}.parquet"))) for number, record in enumerate(records)
+        Plot(**record, data=pd.read_parquet(artefact.path(f"{number}.parquet")))
+        for number, record in enumerate(records)
     ]

@@ -10,8 +10,8 @@ import pandas as pd
 
 from pipeline.contracts import Plot
 from pipeline.report import glossary, runs
-from pipeline.report.drawn import Drawn
-from pipeline.report.page.parts import Download, csv_text
+from pipeline.report.figure_cache import FigureCache
+from pipeline.report.page.downloads import Download, write_csv
 
 ANCHORS = (
     "answer",
@@ -93,45 +93,47 @@ class Section:
     def said(self) -> str:
         """What the folded figures show: their titles, of which the part that all have is said once."""
         count = len(self.folded)
-        titles = list(dict.fromkeys(one.plot.title.partition(": ")[2] or one.plot.title for one in self.folded))
+        titles = list(
+            dict.fromkeys(figure.plot.title.partition(": ")[2] or figure.plot.title for figure in self.folded)
+        )
         names = "; ".join(titles[:NAMED]) + (f"; and {len(titles) - NAMED} more" if len(titles) > NAMED else "")
         return f"{count} {'more ' if self.shown else ''}figure{'s' if count != 1 else ''}: {names}"
 
 
-def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> list[Section]:
+def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: FigureCache) -> list[Section]:
     """All figures that there are data for, by heading, in the order in which the families' figures stand.
 
     The first figure under a heading is not folded, unless it is higher than a screen or there is no room left for it.
     """
     data, series = evaluation.figures, evaluation.series
-    found = [
+    drawn_plots = [
         (table.section, drawn.plots(table.draw, data[table.name], series))
         for table in glossary.figure_tables()
         if table.draw and table.name in data
     ]
-    found += [(one.section, drawn.plots(one.draw, rows, series)) for one in glossary.row_figures()]
+    drawn_plots += [(figure.section, drawn.plots(figure.draw, rows, series)) for figure in glossary.row_figures()]
     plots: dict[str, list[Plot]] = {}
-    for heading, several in found:
-        plots.setdefault(heading, []).extend(several)
+    for heading, heading_plots in drawn_plots:
+        plots.setdefault(heading, []).extend(heading_plots)
     taken: set[str] = set()
     anchors: set[str] = set(ANCHORS)
-    made: list[Section] = []
+    all_sections: list[Section] = []
     room = float(ROOM)
-    for heading, several in plots.items():
-        if not several:
+    for heading, heading_plots in plots.items():
+        if not heading_plots:
             continue
-        figures = [_figure(evaluation, plot, taken) for plot in several]
+        figures = [_figure(evaluation, plot, taken) for plot in heading_plots]
         needed = figures[0].height + AROUND
         opens = figures[0].height <= HIGHEST and needed <= room
         room -= needed if opens else 0
-        made.append(Section(_free(several[0].kind, anchors), heading, figures, opens))
-    return made
+        all_sections.append(Section(_free(heading_plots[0].kind, anchors), heading, figures, opens))
+    return all_sections
 
 
 def _figure(evaluation: runs.Evaluation, plot: Plot, taken: set[str]) -> Figure:
     name = _free(_slug(f"{plot.kind} {plot.title.partition(':')[2]}"), taken)
     shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
-    return Figure(name, plot, Download(f"{name}.csv", csv_text(shown)))
+    return Figure(name, plot, Download(f"{name}.csv", write_csv(shown)))
 
 
 def _slug(text: str) -> str:
