@@ -14,47 +14,52 @@ import pkgutil
 import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pipeline import contracts
 from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.engine.contracts import Executor
 
 Kind = Literal["extractors", "anonymisers", "backends", "families", "trainers", "executors"]
 
 
 @dataclass(frozen=True)
-class Room:
+class ComponentKind:
     """Where the components of a kind are.
 
     Attributes:
         group: of the configuration.
         package: of ours.
         contract: name of the base class, and of the class in each module of ours.
+        contract_module: where the base class is.
     """
 
     group: str
     package: str
     contract: str
+    contract_module: str = "pipeline.contracts"
 
     @property
     def base(self) -> type[contracts.Component]:
         """The base class."""
-        base: type[contracts.Component] = vars(contracts)[self.contract]
+        base: type[contracts.Component] = vars(importlib.import_module(self.contract_module))[self.contract]
         return base
 
     @property
-    def several(self) -> bool:
+    def is_multiple(self) -> bool:
         """Whether a run may have several of them, each under its label."""
         return self.group not in ("train", "executor")
 
 
-ROOMS: dict[Kind, Room] = {
-    "extractors": Room("extractor", "pipeline.extractors", "Extractor"),
-    "anonymisers": Room("system", "pipeline.anonymisers", "Anonymiser"),
-    "backends": Room("backend", "pipeline.backends", "Backend"),
-    "families": Room("metric", "pipeline.families", "MetricFamily"),
-    "trainers": Room("train", "pipeline.trainers", "Trainer"),
-    "executors": Room("executor", "pipeline.engine.executors", "Executor"),
+COMPONENT_KINDS: dict[Kind, ComponentKind] = {
+    "extractors": ComponentKind("extractor", "pipeline.extractors", "Extractor"),
+    "anonymisers": ComponentKind("system", "pipeline.anonymisers", "Anonymiser"),
+    "backends": ComponentKind("backend", "pipeline.backends", "Backend"),
+    "families": ComponentKind("metric", "pipeline.families", "MetricFamily"),
+    "trainers": ComponentKind("train", "pipeline.trainers", "Trainer"),
+    "executors": ComponentKind("executor", "pipeline.engine.executors", "Executor", "pipeline.engine.contracts"),
 }
 
 
@@ -64,22 +69,22 @@ def entry_point_group(kind: Kind) -> str:
 
 
 @functools.cache
-def _points(kind: Kind) -> tuple[EntryPoint, ...]:
+def _find_entry_points(kind: Kind) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=entry_point_group(kind)))
 
 
 @functools.cache
-def ours(kind: Kind) -> frozenset[str]:
+def list_own_names(kind: Kind) -> frozenset[str]:
     """Names of the components of a kind that come with the project."""
-    package = importlib.import_module(ROOMS[kind].package)
+    package = importlib.import_module(COMPONENT_KINDS[kind].package)
     return frozenset(
         module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")
     )
 
 
-def names(kind: Kind) -> list[str]:
+def list_names(kind: Kind) -> list[str]:
     """All component names of a kind, ours and those of other distributions."""
-    return sorted({*ours(kind), *(point.name for point in _points(kind))})
+    return sorted({*list_own_names(kind), *(point.name for point in _find_entry_points(kind))})
 
 
 @overload
@@ -93,7 +98,7 @@ def component(kind: Literal["families"], name: str) -> type[contracts.MetricFami
 @overload
 def component(kind: Literal["trainers"], name: str) -> type[contracts.Trainer]: ...
 @overload
-def component(kind: Literal["executors"], name: str) -> type[contracts.Executor]: ...
+def component(kind: Literal["executors"], name: str) -> type[Executor]: ...
 @overload
 def component(kind: Kind, name: str) -> type[contracts.Component]: ...
 @functools.cache
@@ -103,27 +108,27 @@ def component(kind: Kind, name: str) -> Any:
     Raises:
         ConfigError: no component of this name, with the nearest names; or an entry point that names no component.
     """
-    room = ROOMS[kind]
-    for point in _points(kind):
+    place = COMPONENT_KINDS[kind]
+    for point in _find_entry_points(kind):
         if point.name == name:
-            loaded = _loaded(point)
-            if not (isinstance(loaded, type) and issubclass(loaded, room.base)):
+            plugin = _load(point)
+            if not (isinstance(plugin, type) and issubclass(plugin, place.base)):
                 raise ConfigError(
-                    f"the entry point '{name}' of {entry_point_group(kind)} is no {room.contract}",
+                    f"the entry point '{name}' of {entry_point_group(kind)} is no {place.contract}",
                     where=point.value,
-                    remedy=f"name a class that derives from pipeline.contracts.{room.contract}",
+                    remedy=f"name a class that derives from {place.contract_module}.{place.contract}",
                 )
-            return loaded
-    if name in ours(kind):
-        return vars(importlib.import_module(f"{room.package}.{name}"))[room.contract]
-    near = difflib.get_close_matches(name, names(kind), n=2)
+            return plugin
+    if name in list_own_names(kind):
+        return vars(importlib.import_module(f"{place.package}.{name}"))[place.contract]
+    near = difflib.get_close_matches(name, list_names(kind), n=2)
     raise ConfigError(
         f"there is no component '{name}' among the {kind}",
-        remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names(kind))}",
+        remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(list_names(kind))}",
     )
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:  # whatever its code does when it is imported

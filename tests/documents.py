@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.cli.command_line import GROUPS
 from pipeline.cli.help import describe_range, list_options
-from pipeline.registry import component, ours
+from pipeline.registry import component, list_own_names
 from pipeline.report import glossary, leaderboard
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,7 +60,7 @@ def metrics_table(names: Sequence[str]) -> str:
 def names_table() -> str:
     """Name, symbol, unit, direction, range and source of every metric that a run can have, by family."""
     lines = []
-    for family in sorted(ours("families")):
+    for family in sorted(list_own_names("families")):
         for name, one in component("families", family).metrics.items():
             words = (
                 f"`{name}`",

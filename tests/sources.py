@@ -20,9 +20,9 @@ def roots() -> list[str]:
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
         if module.name.endswith(".compute") or code.read_version(module.name) is not None
     ]
-    for kind in registry.ROOMS:
+    for kind in registry.COMPONENT_KINDS:
         if kind != "executors":
-            found += [registry.component(kind, name).__module__ for name in registry.ours(kind)]
+            found += [registry.component(kind, name).__module__ for name in registry.list_own_names(kind)]
     return [*found, "pipeline.stages.selections"]
 
 

@@ -18,7 +18,7 @@ from pipeline.cli import compose as composition
 from pipeline.cli.command_line import read_command_line
 from pipeline.contracts import ComponentSettings
 from pipeline.errors import ConfigError
-from pipeline.registry import component, names
+from pipeline.registry import component, list_names
 from pipeline.stages.settings import Evaluation
 from tests.sampled import mostly_slow
 
@@ -143,7 +143,7 @@ def test_code_in_a_configuration_is_refused() -> None:
 
 def settings_classes() -> list[type[ComponentSettings]]:
     for kind in ("anonymisers", "backends", "extractors", "families", "trainers"):
-        for name in names(kind):  # type: ignore[arg-type]
+        for name in list_names(kind):  # type: ignore[arg-type]
             component(kind, name)  # type: ignore[arg-type]
     found: list[type[ComponentSettings]] = []
     queue: list[type[Any]] = [ComponentSettings]

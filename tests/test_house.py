@@ -14,7 +14,7 @@ import yaml
 
 from pipeline import registry
 from pipeline.cli import compose
-from pipeline.registry import ROOMS, Kind
+from pipeline.registry import COMPONENT_KINDS, Kind
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path.relative_to(ROOT) for path in (ROOT / "pipeline").rglob("*.py"))
@@ -149,8 +149,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",
-        "pipeline/conformance.py": f"{WORD}: how vectors are compared",
-        "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
+        "pipeline/conformance/checks.py": f"{WORD}: how vectors are compared",
+        "pipeline/conformance/work.py": f"{WORD}: how vectors are compared",
+        "pipeline/contracts/extractor.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/products/checks/words.py": f"{WORD}: a similarity",
         "pipeline/metrics/treatment.py": f"{WORD}: a similarity",
         "pipeline/stages/scores/compute.py": f"{WORD}: how an extractor's vectors are ranked",
@@ -185,7 +186,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/score_disclosure.py": "a verb over score files, which needs no component",
     },
     ("trainers", "finetune"): {
-        "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
+        "pipeline/nets/trainable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
     ("backends", "plda"): {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
@@ -214,16 +215,16 @@ NOT_MEANT = {
 
 def own(kind: Kind, name: str) -> tuple[Path, Path]:
     """The file and the folder of a component of ours; there is one of them."""
-    place = Path(ROOMS[kind].package.replace(".", "/")) / name
+    place = Path(COMPONENT_KINDS[kind].package.replace(".", "/")) / name
     return place.with_suffix(".py"), place
 
 
 def options(kind: Kind, name: str) -> set[Path]:
     """The option files that choose a component."""
     found = set()
-    for path in (ROOT / "conf" / ROOMS[kind].group).glob("*.yaml"):
+    for path in (ROOT / "conf" / COMPONENT_KINDS[kind].group).glob("*.yaml"):
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if ROOMS[kind].several:
+        if COMPONENT_KINDS[kind].is_multiple:
             ((_, values),) = values.items()
         if values["name"] == name:
             found.add(path.relative_to(ROOT))
@@ -248,7 +249,7 @@ def _texts(tree: ast.Module) -> Iterator[str]:
 def mentions(kind: Kind, name: str) -> set[str]:
     """Files of the code and of the configuration that import a component, or name it, beside its own."""
     file, folder = own(kind, name)
-    module = f"{ROOMS[kind].package}.{name}"
+    module = f"{COMPONENT_KINDS[kind].package}.{name}"
     word = re.compile(rf"(?<![\w.-]){name}(?![\w-])")
     found = set()
     for path, tree in TREES.items():
@@ -265,7 +266,7 @@ def mentions(kind: Kind, name: str) -> set[str]:
     return found
 
 
-EVERY = [(kind, name) for kind in ROOMS for name in sorted(registry.ours(kind))]
+EVERY = [(kind, name) for kind in COMPONENT_KINDS for name in sorted(registry.list_own_names(kind))]
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
@@ -287,7 +288,7 @@ def test_the_defaults_are_all_that_the_configuration_says_of_components() -> Non
     config = yaml.safe_load((ROOT / "conf" / "config.yaml").read_text(encoding="utf-8"))
     defaults = [next(iter(entry)) for entry in config.pop("defaults") if isinstance(entry, dict)]
     assert {name for name in defaults if not name.startswith("override")} == set(compose.GROUPS)
-    groups = {room.group for room in ROOMS.values()}
+    groups = {room.group for room in COMPONENT_KINDS.values()}
     assert not groups & set(config), "components stand in their option files"
 
 

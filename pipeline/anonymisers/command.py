@@ -121,7 +121,7 @@ class Anonymiser(contracts.Anonymiser):
         return settings.model_copy(update={"level": level}) if settings.is_random else None
 
     @classmethod
-    def takes_many(cls, settings: CommandSettings) -> bool:
+    def batches_on_cpu(cls, settings: CommandSettings) -> bool:
         return settings.takes_a_list
 
     @classmethod
@@ -140,37 +140,37 @@ class Anonymiser(contracts.Anonymiser):
                 cause="a misspelt name, or an environment that is not active",
                 remedy="give the path of the program as the first word of the command",
             )
-        parts = [_content(Path(program)), *(_of_word(word) for word in words[1:])]
+        parts = [_digest_content(Path(program)), *(_digest_word(word) for word in words[1:])]
         return Weights(Path(program).absolute().parent, digest("command", parts))
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
-        return self.several([(wave, rate, utterance)])[0]
+        return self.anonymise_many([(wave, rate, utterance)])[0]
 
-    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+    def anonymise_many(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
         """What the program makes of these recordings, in order.
 
         Raises:
             StageFailed: it failed, took too long, or left an output out.
             DataError: what it wrote is no sound file.
         """
-        with temporary_folder("voice-privacy-") as made:
-            places = [(made / f"{n}.wav", made / f"{n}.out.wav") for n in range(len(waves))]
+        with temporary_folder("voice-privacy-") as folder:
+            places = [(folder / f"{n}.wav", folder / f"{n}.out.wav") for n in range(len(waves))]
             for (source, _), (wave, rate, _) in zip(places, waves):
                 audio.write(source, np.clip(wave, -1.0, 1.0 - 1.0 / 32768), rate, "PCM_16")
             if self.settings.takes_a_list:
-                self._listed(made / "list.txt", places, waves)
+                self._listed(folder / "list.txt", places, waves)
             else:
                 for (source, target), (_, _, utterance) in zip(places, waves):
                     self._run({**self._fields(utterance), "input": str(source), "output": str(target)}, 1)
-            return [self._made(target, *one) for (_, target), one in zip(places, waves)]
+            return [self._made(target, *spoken) for (_, target), spoken in zip(places, waves)]
 
     def _listed(
         self, table: Path, places: Sequence[tuple[Path, Path]], waves: Sequence[tuple[np.ndarray, int, Utterance]]
     ) -> None:
         lines = []
         for (source, target), (_, _, utterance) in zip(places, waves):
-            said = self._fields(utterance)
-            lines.append(f"{source}\t{target}\t{said['speaker']}\t{said['seed']}\n")
+            fields = self._fields(utterance)
+            lines.append(f"{source}\t{target}\t{fields['speaker']}\t{fields['seed']}\n")
         table.write_text("".join(lines), encoding="utf-8")
         self._run({"list": str(table)}, len(lines))
 
@@ -184,15 +184,15 @@ class Anonymiser(contracts.Anonymiser):
         return {"seed": str(seed), "speaker": utterance.speaker, "utterance": utterance.id, "set": utterance.set}
 
     def _run(self, fields: dict[str, str], recordings: int) -> None:
-        words = [_filled(word, fields) for word in self.settings.words]
+        words = [_fill(word, fields) for word in self.settings.words]
         try:
-            status, said = processes.run_program(words, self.settings.timeout_seconds * recordings)
+            status, output = processes.run_program(words, self.settings.timeout_seconds * recordings)
         except TimeoutError as error:
-            raise _failed(words, f"took longer than {error.args[0]:g} s", b"") from error
+            raise _make_failure(words, f"took longer than {error.args[0]:g} s", b"") from error
         except OSError as error:
-            raise _failed(words, f"cannot be started ({error.strerror})", b"") from error
+            raise _make_failure(words, f"cannot be started ({error.strerror})", b"") from error
         if status:
-            raise _failed(words, f"ended with status {status}", said)
+            raise _make_failure(words, f"ended with status {status}", output)
 
     def _made(self, path: Path, original: np.ndarray, original_rate: int, utterance: Utterance) -> Anonymised:
         if not path.is_file():
@@ -217,17 +217,17 @@ class Anonymiser(contracts.Anonymiser):
         return Anonymised(wave, rate, subtype if mono else "FLOAT", measured)
 
 
-def _filled(word: str, fields: dict[str, str]) -> str:
+def _fill(word: str, fields: dict[str, str]) -> str:
     """A word with the names in it replaced, each once: what a value holds is no name.
 
     Raises:
         DataError: an id of the data would be read as an option of the program, or lead into another folder.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name, text = found[1], fields[found[1]]
+    def value(match: re.Match[str]) -> str:
+        name, text = match[1], fields[match[1]]
         if name in OF_DATA:
-            _refuse_unsafe(name, text, word, found.start() == 0)
+            _refuse_unsafe(name, text, word, match.start() == 0)
         return text
 
     return re.sub(r"\{(" + "|".join(fields) + r")\}", value, word)
@@ -235,37 +235,37 @@ def _filled(word: str, fields: dict[str, str]) -> str:
 
 def _refuse_unsafe(name: str, text: str, word: str, is_first: bool) -> None:
     if is_first and text.startswith("-"):
-        what = "the program would take it for an option"
+        reason = "the program would take it for an option"
     elif "/" in text or text in (".", ".."):
-        what = "as a file's name it would lead into another folder"
+        reason = "as a file's name it would lead into another folder"
     else:
         return
     raise DataError(
-        f"the {name} '{text}' is not given to a program as {word}: {what}",
+        f"the {name} '{text}' is not given to a program as {word}: {reason}",
         where=f"{{{name}}} in the command",
         cause="an id of the data that was made for this, or of another tool",
         remedy=f"leave {{{name}}} out of the command, or give it another id in the tables of the data",
     )
 
 
-def _of_word(word: str) -> str:
+def _digest_word(word: str) -> str:
     """What of a word enters keys: the bytes of the file or folder that it is, or that stands behind its ``=``; else itself."""
     flag, equals, value = word.partition("=")
     if equals and flag.startswith("-"):
-        return f"{flag}={_content(Path(value).expanduser()) or value}"
-    return _content(Path(word).expanduser()) or word
+        return f"{flag}={_digest_content(Path(value).expanduser()) or value}"
+    return _digest_content(Path(word).expanduser()) or word
 
 
-def _content(path: Path) -> str:
+def _digest_content(path: Path) -> str:
     """Digest of the bytes of a file, or of all files of a folder; '' if there is neither. With a Python script go the modules
     beside it, which it may import. A folder that holds the current one is a place and no model: its name alone counts."""
     try:
         if path.is_file():
-            beside = sorted(one for one in path.parent.glob("*.py") if one != path) if path.suffix == ".py" else []
-            return digest(file_digest(path), [(one.name, file_digest(one)) for one in beside])
+            beside = sorted(file for file in path.parent.glob("*.py") if file != path) if path.suffix == ".py" else []
+            return digest(file_digest(path), [(file.name, file_digest(file)) for file in beside])
         if path.is_dir() and not Path.cwd().is_relative_to(path.resolve()):
-            inside = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
-            return digest([(one.relative_to(path).as_posix(), file_digest(one)) for one in inside])
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+            return digest([(file.relative_to(path).as_posix(), file_digest(file)) for file in inside])
     except OSError as error:
         raise StageFailed(
             f"a file that the command names cannot be read ({error.strerror})",
@@ -276,11 +276,11 @@ def _content(path: Path) -> str:
     return ""
 
 
-def _failed(words: Sequence[str], what: str, said: bytes) -> StageFailed:
-    text = said.decode("utf-8", "replace").strip()
+def _make_failure(words: Sequence[str], event: str, output: bytes) -> StageFailed:
+    text = output.decode("utf-8", "replace").strip()
     last = text[-SAID:]
     return StageFailed(
-        f"the program of the system {what}" + (f"; its last words: {last}" if last else ""),
+        f"the program of the system {event}" + (f"; its last words: {last}" if last else ""),
         where=shlex.join(words),
         cause="a fault of the program, or a model or a library that it misses" if text else "a fault of the program",
         remedy="run it by hand on one of your recordings: it gets a wav file of 16 bits, and writes another",

@@ -267,7 +267,7 @@ def _try_shrinkages(
 
     if not choice.n_target or not choice.n_nontarget:
         return []
-    others = ~choice.held
+    others = ~choice.held_out
     n_others = len(set(labels[others].tolist()))
     top = min(settings.as_norm.top, n_others) if settings.as_norm is not None else None
     tried = []

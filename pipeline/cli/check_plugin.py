@@ -13,7 +13,7 @@ import yaml
 from pipeline import conformance, host
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
-from pipeline.registry import ROOMS, Kind, component, names
+from pipeline.registry import COMPONENT_KINDS, Kind, component, list_names
 from pipeline.tables import bounds
 from pipeline.weights.find import default_models
 
@@ -26,9 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse(arguments)
     host.use_cache_folder(host.find_cache_folder())
-    kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
+    kinds = [kind for kind in COMPONENT_KINDS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
-        component_names = sorted({name for kind in ROOMS for name in _names(kind)})
+        component_names = sorted({name for kind in COMPONENT_KINDS for name in _names(kind)})
         near = difflib.get_close_matches(options.name, component_names, n=2)
         raise ConfigError(
             f"there is no component '{options.name}'" + (f" among the {options.kind}" if options.kind else ""),
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         count = f"{len(faults)} place{'s' if len(faults) > 1 else ''}"
         raise ConfigError(
             f"'{options.name}' breaks its contract in {count}",
-            remedy="pipeline/contracts.py says what a component of each kind has",
+            remedy="pipeline/contracts/ says what a component of each kind has",
             faults=faults,
         )
     return 0
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _names(kind: Kind) -> list[str]:
     try:
-        return names(kind)
+        return list_names(kind)
     except ModuleNotFoundError:
         return []
 
@@ -96,7 +96,9 @@ def _parser() -> Parser:
     )
     parser.add_argument("name", help="name of the component, as in the configuration")
     parser.add_argument("settings", nargs="*", metavar="FIELD=VALUE", help="settings that have no default")
-    parser.add_argument("--kind", choices=list(ROOMS), help="which one, if components of several kinds have this name")
+    parser.add_argument(
+        "--kind", choices=list(COMPONENT_KINDS), help="which one, if components of several kinds have this name"
+    )
     parser.add_argument("--models", help="the folder of weights, paths.models")
     parser.add_argument("--weights", help="a folder of weights that a training made")
     return parser

@@ -286,7 +286,7 @@ def _try_folder(folder: Path) -> list[str]:
 def check_weights(settings: Evaluation) -> Iterator[Finding]:
     """The weights of each chosen component by their digests; of what is missing, what would be fetched, with size and licence."""
     for label, chosen in settings.components().items():
-        if label.startswith("extractor ") and chosen.component.asks_for_found(chosen.settings):
+        if label.startswith("extractor ") and chosen.component.reads_challenge_folder(chosen.settings):
             continue  # it lies in the folder of the data set, which `validate` looks into
         try:
             weights = chosen.weights(settings.paths.weights)

@@ -114,7 +114,7 @@ def fetch_models(settings: Evaluation, values: dict[str, Any]) -> int:
     from pipeline.weights import fetch
 
     for what, chosen in settings.components().items():
-        weights = fetch.fetched(chosen.component, chosen.settings, settings.paths.weights)
+        weights = fetch.fetch_weights(chosen.component, chosen.settings, settings.paths.weights)
         group, _, label = what.partition(" ")
         if group == "extractor":
             print(f"{label}: {weights.folder if weights else 'needs no weights'}")

@@ -25,7 +25,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError
 from pipeline.files import find_assets
 from pipeline.protocol.attackers import AttackerSettings
-from pipeline.registry import ROOMS, Kind, component, names, ours
+from pipeline.registry import COMPONENT_KINDS, Kind, component, list_names, list_own_names
 from pipeline.stages.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
 
 WIDTH = 110
@@ -34,7 +34,7 @@ PARTS: dict[str, type[ComponentSettings]] = {
     "dataset": DatasetSettings, "attacker": AttackerSettings,
 }  # fmt: skip
 """The parts of the configuration whose fields are not those of a component."""
-KINDS: dict[str, Kind] = {room.group: kind for kind, room in ROOMS.items()}
+KINDS: dict[str, Kind] = {room.group: kind for kind, room in COMPONENT_KINDS.items()}
 """The kind of component that a group of the configuration chooses."""
 SIGNS = {"gt": "> {}", "ge": "≥ {}", "lt": "< {}", "le": "≤ {}", "multiple_of": "a multiple of {}", "pattern": "`{}`"}
 
@@ -78,7 +78,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 def list_topics() -> list[str]:
     """Everything that ``help`` can be asked for."""
-    components = [f"{group}.{name}" for group, kind in KINDS.items() for name in sorted(names(kind))]
+    components = [f"{group}.{name}" for group, kind in KINDS.items() for name in sorted(list_names(kind))]
     return [*dict.fromkeys([*GROUPS, *PARTS, *components])]
 
 
@@ -88,7 +88,7 @@ def list_all() -> list[str]:
     for group in GROUPS:
         lines.append(f"{group}: options {', '.join(option.name for option in list_options(group))}")
         if group in KINDS:
-            lines += [f"  {group}.{name}" for name in sorted(names(KINDS[group]))]
+            lines += [f"  {group}.{name}" for name in sorted(list_names(KINDS[group]))]
     lines += ["", f"parts of the configuration: {', '.join(PARTS)}", "flags and lists beside them:"]
     return [*lines, *_wrap_all([(f"  {name}: ", meaning) for name, meaning in list_flags().items()])]
 
@@ -113,7 +113,7 @@ def describe(topic: str) -> list[str]:
             sets = ", ".join(f"{key}={_show(value)}" for key, value in option.sets.items())
             lines += _wrap_all([(f"  {option.name}: ", option.meaning), ("    sets ", sets)])
         lines += (
-            ["", f"components: {', '.join(f'{topic}.{each}' for each in sorted(names(KINDS[topic])))}"]
+            ["", f"components: {', '.join(f'{topic}.{each}' for each in sorted(list_names(KINDS[topic])))}"]
             if topic in KINDS
             else []
         )
@@ -187,7 +187,7 @@ def list_options(group: str) -> list[Option]:
     for path in sorted(folder.glob("*/config.yaml" if group == "recipe" else "*.yaml")):
         text = path.read_text()
         values = yaml.safe_load(text)
-        if group == "attacker" or (group in KINDS and ROOMS[KINDS[group]].several):
+        if group == "attacker" or (group in KINDS and COMPONENT_KINDS[KINDS[group]].is_multiple):
             ((_, values),) = values.items()
         lines = text.splitlines()
         leading = lines[: next(place for place, line in enumerate(lines) if not line.startswith("#"))]
@@ -214,7 +214,7 @@ def describe_range(bounds: tuple[float, float]) -> str:
 
 def _first_sentence(group: str, values: Mapping[str, Any]) -> str:
     kind = KINDS.get(group)
-    if kind is None or values["name"] not in ours(kind):
+    if kind is None or values["name"] not in list_own_names(kind):
         return ""
     text = _simplify(inspect.getdoc(inspect.getmodule(component(kind, values["name"]))) or "")
     return re.split(r"(?<=\w\.) ", text)[0]

@@ -172,7 +172,7 @@ class TranscriptTables(contracts.Transcripts):
     def __init__(self, files: Mapping[Key, Path | None], root: str = "") -> None:
         self.files, self.root = dict(files), root
 
-    def evaluated(self, *, allow_partial: bool) -> Mapping[Key, str]:
+    def read_evaluated(self, *, allow_partial: bool) -> Mapping[Key, str]:
         transcripts, faults = self._read
         faults = [fault for fault in faults if not (allow_partial and fault[0] in ("missing-text", "missing-table"))]
         raised = Faults(TRANSCRIPT_FAULTS, "the transcripts have")

@@ -75,7 +75,7 @@ def used(
     wanting = [
         label
         for label, one in extractors.items()
-        if "trials" in one.component.compared_as or one.component.takes_found(one.settings)
+        if "trials" in one.component.compared_as or one.component.takes_checkpoint(one.settings)
     ]
     faults = [] if trains else _lacking(layout, kinds, wanting, changed, extractors, systems, suffixes, adapted, adapts)
     lines = tuple(
@@ -112,7 +112,7 @@ def describe_models(asked: Evaluation) -> list[str]:
 
 def _with(one: Chosen[Extractor], checkpoint: Checkpoint, beside: Checkpoint) -> Chosen[Extractor] | None:
     """An extractor with the weights of a checkpoint; None if they are of another kind."""
-    settings = one.component.found(one.settings, checkpoint.folder, beside.folder)
+    settings = one.component.with_checkpoint(one.settings, checkpoint.folder, beside.folder)
     return None if settings is None else Chosen(one.name, one.component, settings)
 
 
@@ -203,8 +203,8 @@ def read_from(
     Raises:
         DataError: the folder of the data set is no challenge's.
     """
-    reading = [label for label, one in extractors.items() if one.component.asks_for_found(one.settings)]
-    fitted = [label for label, one in backends.items() if one.component.asks_for_found(one.settings)]
+    reading = [label for label, one in extractors.items() if one.component.reads_challenge_folder(one.settings)]
+    fitted = [label for label, one in backends.items() if one.component.reads_challenge_folder(one.settings)]
     asking = [*(f"extractor.{label}" for label in reading), *(f"backend.{label}" for label in fitted)]
     if not asking:
         return dict(extractors), dict(backends), FoundModels(), []

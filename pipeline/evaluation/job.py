@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline import contracts
-from pipeline.engine import failures
+from pipeline.engine import contracts, failures
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, find_missing
 from pipeline.engine.perform import perform_tasks
@@ -312,7 +311,7 @@ class Collected(contracts.Executor):
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
-        """See :meth:`pipeline.contracts.Executor.execute`. What is damaged in the store is made again in this process."""
+        """See :meth:`pipeline.engine.contracts.Executor.execute`. What is damaged in the store is made again in this process."""
         failed: dict[Task, PipelineError] = {}
         for task in tasks:
             if task in self.abandoned or task in self.failed:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline.contracts import Executor, Sender
 from pipeline.datasets import probe
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code, failures
+from pipeline.engine.contracts import Executor, Sender
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop, listen_for_signals

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import slurm
-from pipeline.contracts import Sender
+from pipeline.engine.contracts import Sender
 from pipeline.engine.journal import shorten_id
 from pipeline.engine.rates import Rates
 from pipeline.engine.task import Task

@@ -17,7 +17,7 @@ from pipeline.evaluation import discovered_models as found_models
 from pipeline.evaluation import discovery as found
 from pipeline.evaluation import labels
 from pipeline.protocol.attackers import AttackerSettings
-from pipeline.registry import ROOMS, Kind, component
+from pipeline.registry import COMPONENT_KINDS, Kind, component
 from pipeline.report import glossary
 from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.settings import (
@@ -50,7 +50,7 @@ KNOWN = {
     "dataset",
     "attacker",
     "scorecard",
-} | {room.group for room in ROOMS.values()}
+} | {room.group for room in COMPONENT_KINDS.values()}
 FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
 """The label of the original speech where the configuration does not name it."""
@@ -103,8 +103,8 @@ def validate(
         named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults, passed_over)
         checked.values = {**values, "system": named}
     # Score files say themselves who attacks what: of components, metrics alone are chosen.
-    kinds: list[Kind] = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
-    several: dict[str, dict[str, Any]] = {kind: {} for kind, room in ROOMS.items() if room.several}
+    kinds: list[Kind] = ["families"] if given else [kind for kind, room in COMPONENT_KINDS.items() if room.is_multiple]
+    several: dict[str, dict[str, Any]] = {kind: {} for kind, room in COMPONENT_KINDS.items() if room.is_multiple}
     several |= {kind: checked.several(kind) for kind in kinds}
     attackers = {} if given else checked.attackers()
     averages = checked.averages(several["families"])
@@ -218,7 +218,7 @@ class _Checked:
 
     def several(self, kind: Kind) -> dict[str, Any]:
         """The components of a group by label."""
-        group = ROOMS[kind].group
+        group = COMPONENT_KINDS[kind].group
         chosen: dict[str, Any] = {}
         entries = self._entries(group)
         for label, entry in entries.items():

@@ -68,7 +68,7 @@ class MetricFamily(contracts.MetricFamily):
     reads = "trials"
     title = TRIALS
     metrics = METRICS
-    ways = ("rocch", "kaldi", "speechbrain")
+    readings = ("rocch", "kaldi", "speechbrain")
     references = (
         "N. Brümmer and J. du Preez, “Application-independent evaluation of speaker detection”, Computer Speech & Language "
         "20, 2006 (EER on the convex hull, Cllr, Cllr_min).",

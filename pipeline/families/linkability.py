@@ -56,7 +56,7 @@ class MetricFamily(contracts.MetricFamily):
     reads = "trials"
     title = TRIALS
     metrics = METRICS
-    ways = ("exact", "vpc")
+    readings = ("exact", "vpc")
     references = (
         "M. Gomez-Barrero et al., “General framework to evaluate unlinkability in biometric template protection systems”, IEEE "
         "Transactions on Information Forensics and Security 13, 2018 (D_sys).",

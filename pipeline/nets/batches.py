@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
+from pipeline.contracts import Feature
 from pipeline.errors import ConfigError, StageFailed
-from pipeline.nets import memory
+from pipeline.nets import embedding, memory
 from pipeline.nets.embedding import inference
 
 LOG = logging.getLogger(__name__)
@@ -27,24 +28,24 @@ LONG = 30 * 16_000
 """Samples of a batch whose buffers are given back to the system at once."""
 
 
-def cut(wave: np.ndarray, longest: int) -> list[np.ndarray]:
+def cut_evenly(wave: np.ndarray, longest: int) -> list[np.ndarray]:
     """The fewest uniform pieces of a waveform that have at most ``longest`` samples (two lengths, one apart, if need be)."""
     return np.array_split(wave, max(1, -(-len(wave) // longest)))
 
 
-def form(sizes: Sequence[int], budget: float) -> list[list[int]]:
+def form_batches(sizes: Sequence[int], budget: float) -> list[list[int]]:
     """Batches of items, the longest first: items in a batch have at most ``budget`` in all, or one item is alone in it.
 
     They depend on the sizes and on the budget, not on what runs them.
     """
     batches: list[list[int]] = []
-    left = 0.0
+    budget_left = 0.0
     for item in sorted(range(len(sizes)), key=lambda item: -sizes[item]):
-        if not batches or sizes[item] > left:
+        if not batches or sizes[item] > budget_left:
             batches.append([])
-            left = budget
+            budget_left = budget
         batches[-1].append(item)
-        left -= sizes[item]
+        budget_left -= sizes[item]
     return batches
 
 
@@ -71,27 +72,59 @@ class Batches:
         Raises:
             StageFailed: a single waveform does not fit into the memory of the device.
         """
-        batches = form([len(wave) for wave in waves], self.budget)
+        batches = form_batches([len(wave) for wave in waves], self.budget)
         on_cpu = torch.device(self.device).type == "cpu"
 
-        def one(batch: Sequence[int]) -> torch.Tensor:
+        def compute(batch: Sequence[int]) -> torch.Tensor:
             with torch.inference_mode():
-                made = self._within_memory([waves[item] for item in batch])
+                vectors = self._within_memory([waves[item] for item in batch])
             if on_cpu and sum(len(waves[item]) for item in batch) > LONG:
-                memory.give_back()
-            return made
+                memory.release_free_memory()
+            return vectors
 
         if on_cpu:
             with inference(1), ThreadPoolExecutor(self.threads) as pool:
-                parts = list(pool.map(one, batches))
+                parts = list(pool.map(compute, batches))
         else:
             # Nothing is fetched before all is launched: the processor prepares a batch while the GPU is at the one before.
             with inference(self.threads):
-                parts = [one(batch) for batch in batches]
+                parts = [compute(batch) for batch in batches]
         if not parts:
             return np.empty((0, 0), dtype=np.float32)
         vectors: np.ndarray = torch.cat(parts).cpu().numpy()
         return vectors[np.argsort([item for batch in batches for item in batch])]
+
+    def embed(
+        self,
+        waves: Sequence[np.ndarray],
+        dimension: int,
+        longest: int,
+        least: int,
+        level: Callable[[np.ndarray], np.ndarray] = lambda wave: wave,
+    ) -> list[Feature]:
+        """The embedding of each waveform, float32 [n]; of long ones the mean over uniform pieces.
+
+        Args:
+            dimension: of an embedding.
+            longest: samples of a piece at most; silent pieces of long audio do not count.
+            least: what is shorter is repeated up to so many samples.
+            level: what is done to a waveform that is not silent before it is cut.
+        """
+        reasons = [embedding.find_fault(wave) for wave in waves]
+        pieces: list[np.ndarray] = []
+        owners: list[int] = []
+        for number, (wave, reason) in enumerate(zip(waves, reasons, strict=True)):
+            parts = [] if reason else cut_evenly(level(wave), longest)
+            parts = [part for part in parts if len(parts) == 1 or not embedding.find_fault(part)]
+            pieces += [np.resize(part, least) if len(part) < least else part for part in parts]
+            owners += [number] * len(parts)
+        vectors, owner = self.run(pieces), np.array(owners)
+        return [
+            embedding.make_unusable(dimension, reason)
+            if reason
+            else embedding.make_feature(vectors[owner == number].mean(0))
+            for number, reason in enumerate(reasons)
+        ]
 
     def _within_memory(self, waves: Sequence[np.ndarray]) -> torch.Tensor:
         sizes = [len(wave) for wave in waves]
@@ -106,8 +139,10 @@ class Batches:
                         remedy="set longest_seconds of the extractor lower, or use another device",
                     ) from error
             self._halve(sum(sizes))
-        # ``form`` puts the longest first, and so does the batch that is cut here: its order is kept.
-        return torch.cat([self._within_memory([waves[item] for item in part]) for part in form(sizes, self.budget)])
+        # ``form_batches`` puts the longest first, and so does the batch that is cut here: its order is kept.
+        return torch.cat(
+            [self._within_memory([waves[item] for item in part]) for part in form_batches(sizes, self.budget)]
+        )
 
     def _halve(self, failed: int) -> None:
         with self._lock:
@@ -123,7 +158,7 @@ class Batches:
             torch.cuda.empty_cache()
 
 
-def compiled(parts: Iterable[torch.nn.Module], run: Callable[[], object]) -> None:
+def compile_parts(parts: Iterable[torch.nn.Module], run: Callable[[], object]) -> None:
     """Have ``torch.compile`` fuse parts of a network, for any lengths, and run it once.
 
     Raises:

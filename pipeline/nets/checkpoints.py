@@ -26,8 +26,8 @@ FILE = "checkpoint.safetensors"
 _SAVE_EVERY = 60.0
 
 
-class Kept:
-    """Where a training stands, on disk if there is a folder for it.
+class Checkpoints:
+    """The checkpoints of a training, on disk if there is a folder for them; the last one counts.
 
     Args:
         scratch: an existing folder, or None.
@@ -37,7 +37,7 @@ class Kept:
     def __init__(self, scratch: Path | None, identity: str) -> None:
         self.scratch, self.identity, self.saved = scratch, identity, time.monotonic()
 
-    def old(self) -> bool:
+    def are_old(self) -> bool:
         """Whether it is time for another one."""
         return time.monotonic() - self.saved > _SAVE_EVERY
 
@@ -66,9 +66,9 @@ def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    said = {"identity": identity, "progress": json.dumps(progress)}
-    said["content"] = _content(plain, said["progress"])
-    write_atomically(folder / FILE, lambda path: save_file(plain, path, said))
+    header = {"identity": identity, "progress": json.dumps(progress)}
+    header["content"] = _digest_content(plain, header["progress"])
+    write_atomically(folder / FILE, lambda path: save_file(plain, path, header))
 
 
 def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
@@ -86,24 +86,23 @@ def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
         return None
     try:
         with safe_open(path, framework="pt") as opened:
-            said = opened.metadata() or {}
-            if said.get("identity") != identity:
+            header = opened.metadata() or {}
+            if header.get("identity") != identity:
                 LOG.warning(
                     "%s is of another training (other settings, data, architecture or libraries): starting from step 0",
                     path,
                 )
                 return None
-            held = list(opened.keys())
-            tensors = {name: opened.get_tensor(name) for name in held}
-            if said["content"] != _content(tensors, said["progress"]):
+            tensors = {name: opened.get_tensor(name) for name in list(opened.keys())}
+            if header["content"] != _digest_content(tensors, header["progress"]):
                 raise ValueError("its bytes are not those that were written")
-            return tensors, json.loads(said["progress"])
+            return tensors, json.loads(header["progress"])
     except (SafetensorError, KeyError, ValueError) as error:
         LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
         return None
 
 
-def steps(folder: Path) -> int:
+def read_steps(folder: Path) -> int:
     """How many steps the checkpoint in a folder has behind it, as its header says; -1 where there is none that can be read."""
     from safetensors import SafetensorError, safe_open
 
@@ -114,7 +113,7 @@ def steps(folder: Path) -> int:
         return -1
 
 
-def _content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:
+def _digest_content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:
     """sha256 (hex) over the names, kinds, shapes and bytes of tensors, and how far the training is."""
     import torch
 
@@ -125,17 +124,17 @@ def _content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:
     return total.hexdigest()
 
 
-def under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def add_prefix(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Tensors with a prefix before their names."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def part(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def take_prefix(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The tensors whose names begin with a prefix, without it."""
     return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
 
 
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def get_optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     """The state of an optimiser by parameter number and name."""
     return {
         f"{number}.{name}": value
@@ -145,7 +144,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tenso
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
-    """Give an optimiser the state that :func:`optimiser_tensors` took."""
+    """Give an optimiser the state that :func:`get_optimiser_tensors` took."""
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, tensor in tensors.items():
         number, name = key.split(".", 1)

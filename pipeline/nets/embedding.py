@@ -71,7 +71,7 @@ def set_level(wave: np.ndarray, level: str, dbfs: float) -> np.ndarray:
     return np.asarray(wave * 10 ** (gain / 20), dtype=np.float32)
 
 
-def unusable(wave: np.ndarray) -> str:
+def find_fault(wave: np.ndarray) -> str:
     """Why no embedding can be taken of a waveform, or ''."""
     if len(wave) == 0:
         return "no samples"
@@ -82,7 +82,7 @@ def unusable(wave: np.ndarray) -> str:
     return ""
 
 
-def as_feature(vector: np.ndarray) -> Feature:
+def make_feature(vector: np.ndarray) -> Feature:
     """An embedding as a feature of weight 1, or of weight 0 with the reason where it carries nothing."""
     vector = np.ascontiguousarray(vector, dtype=np.float32)
     if not np.isfinite(vector).all():
@@ -92,7 +92,7 @@ def as_feature(vector: np.ndarray) -> Feature:
     return Feature(vector)
 
 
-def nothing(dimension: int, reason: str) -> Feature:
+def make_unusable(dimension: int, reason: str) -> Feature:
     """The feature of audio of which no embedding can be taken."""
     return Feature(np.zeros(dimension, dtype=np.float32), 0.0, reason)
 
@@ -116,7 +116,7 @@ def inference(threads: int) -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
 
 
-def each(
+def run_each(
     function: Callable[[np.ndarray], Feature], waveforms: Sequence[np.ndarray], device: str, threads: int
 ) -> list[Feature]:
     """The feature of each waveform, in order.
@@ -127,15 +127,15 @@ def each(
     """
     import torch
 
-    def one(wave: np.ndarray) -> Feature:
+    def run(wave: np.ndarray) -> Feature:
         with torch.inference_mode():
             return function(wave)
 
     if device != "cpu":
         with inference(threads):
-            return [one(wave) for wave in waveforms]
+            return [run(wave) for wave in waveforms]
     with inference(1), ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, waveforms))
+        return list(pool.map(run, waveforms))
 
 
 def to_tensor(wave: np.ndarray, device: str) -> torch.Tensor:

@@ -17,7 +17,7 @@ def _glibc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return free memory to the system."""
     library = _glibc()
     if library is not None:

@@ -1,4 +1,7 @@
-"""What SpeechBrain's embedding networks share: their settings, and how audio goes through them in batches."""
+"""What SpeechBrain's embedding networks share: their settings, and how audio goes through them in batches.
+
+``hyperparams.yaml`` can run code and is never read; what it would say about sizes stands in the shapes of the tensors.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from pipeline.contracts import Download, Feature, Training, Weights, numeric, runtime
-from pipeline.errors import ConfigError, ModelMissing
-from pipeline.nets import embedding
+from pipeline.contracts import Feature, Training, Weights, numeric, runtime
+from pipeline.errors import ConfigError, DataError, ModelMissing
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.nets.trainable import Trainable
-from pipeline.weights.fetch import fetch_hub
-from pipeline.weights.find import HubModel, fetch_command, first_file, hub_weights, in_folder, is_hub_id
+from pipeline.weights.fetch import SourcedWeights
+from pipeline.weights.find import HubModel, first_file
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +54,7 @@ class SpeechBrainSettings(PreparationSettings):
     batch_seconds: float | None = runtime(None, gt=0)
 
 
-class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
+class SpeechBrainExtractor(SourcedWeights, EmbeddingExtractor, Trainable):
     """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
 
     Files go through the model in batches, and a vector is the one that its file has alone, to a cosine distance of 1e-5.
@@ -79,13 +81,13 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
             )
         super().__init__(settings, weights, device, threads)
         dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
-        packed, n_mels, self.dimension, self.least_frames = self.network(speechbrain_layout.read_state(weights), dtype)
+        packed, n_mels, self.dimension, self.least_frames = self.network(read_state(weights), dtype)
         self.model = packed.to(device)
         self.front_end = speechbrain_layout.PackedFrontEnd(n_mels).to(device)
         seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
         self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
         if settings.compile:
-            batches.compiled(
+            batches.compile_parts(
                 packed.parts(), lambda: self.batches.run([np.ones(n, np.float32) for n in (16_000, 8_000)])
             )
 
@@ -104,31 +106,14 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
         Raises:
             StageFailed: a piece of audio does not fit into the memory of the device.
         """
-        from pipeline.nets.batches import cut
-
-        reasons = [embedding.unusable(wave) for wave in waveforms]
         longest, least = int(self.settings.longest_seconds * self.sample_rate), (self.least_frames - 1) * 160
-        pieces: list[np.ndarray] = []
-        owners: list[int] = []
-        for number, (wave, reason) in enumerate(zip(waveforms, reasons, strict=True)):
-            parts = [] if reason else cut(wave, longest)
-            parts = [part for part in parts if len(parts) == 1 or not embedding.unusable(part)]
-            pieces += [np.resize(part, least) if len(part) < least else part for part in parts]
-            owners += [number] * len(parts)
-        vectors = self.batches.run(pieces)
-        held = np.array(owners)
-        return [
-            embedding.nothing(self.dimension, reason)
-            if reason
-            else embedding.as_feature(vectors[held == number].mean(0))
-            for number, reason in enumerate(reasons)
-        ]
+        return self.batches.embed(waveforms, self.dimension, longest, least)
 
     @classmethod
     def embeddings(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
         # SpeechBrain's networks give [b, 1, d].
-        made: torch.Tensor = model(frames)[:, 0]
-        return made
+        vectors: torch.Tensor = model(frames)[:, 0]
+        return vectors
 
     @classmethod
     def resolved(cls, settings: Any, chosen: Training | None) -> Any:
@@ -143,10 +128,10 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
         """The chosen trainer for ``source: trained``."""
         if settings.source != "trained":
             return None
-        able = cls.adaptation(settings, chosen)
-        if able is None:
+        training = cls.adaptation(settings, chosen)
+        if training is None:
             raise ConfigError("source=trained needs a trainer: add train=default", where="source")
-        return able
+        return training
 
     @classmethod
     def adaptation(cls, settings: Any, chosen: Training | None) -> Training | None:
@@ -155,46 +140,18 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
 
     @classmethod
     def weights(cls, settings: Any, models: Path) -> Weights | None:
-        """A local folder as it is, or a model of the hub in ``models`` or in the hub's own cache; None if the run trains them.
-
-        Raises:
-            ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
-        """
-        if settings.source == "trained":
-            return None
-        if is_hub_id(settings.source):
-            return hub_weights(cls._hub(settings), models, cls._command(settings, models))
-        folder = Path(settings.source).expanduser()
-        found = embedding_file(folder)
-        if found is None:
-            raise ModelMissing(
-                f"the folder '{settings.source}' holds no weights",
-                where=f"extractor {settings.name}, setting source",
-                remedy=f"put {' or '.join(EMBEDDING_FILES)} there, or name a model of the hub as owner/name",
-            )
-        return in_folder(folder, [found.name])
+        """As of :class:`SourcedWeights`; None if the run trains them."""
+        return None if settings.source == "trained" else super().weights(settings, models)
 
     @classmethod
-    def fetch(cls, settings: Any, models: Path) -> None:
-        """Get a model of the hub; a folder has to be filled by hand."""
-        if is_hub_id(settings.source):
-            fetch_hub(cls._hub(settings), models, cls._command(settings, models))
-        else:
-            super().fetch(settings, models)
-
-    @classmethod
-    def download(cls, settings: Any) -> Download | None:
-        return cls._hub(settings).download() if is_hub_id(settings.source) else None
-
-    @classmethod
-    def _hub(cls, settings: Any) -> HubModel:
-        known = cls.checksums.get((settings.source, settings.revision))
+    def describe_hub_model(cls, settings: Any) -> HubModel:
+        checksum = cls.checksums.get((settings.source, settings.revision))
         size, licence = cls.downloads.get(settings.source, (None, ""))
         return HubModel(
             settings.source,
             settings.revision,
             EMBEDDING_FILES,
-            {EMBEDDING_FILES[1]: known} if known else {},
+            {EMBEDDING_FILES[1]: checksum} if checksum else {},
             beside=("mean_var_norm_emb.ckpt", "hyperparams.yaml"),
             holds="speaker embedding",
             otherwise="name a model in SpeechBrain's layout",
@@ -202,11 +159,21 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
             licence=licence,
         )
 
-    @classmethod
-    def _command(cls, settings: Any, models: Path) -> str:
-        return fetch_command("extractor", settings, models, ("source", "revision"))
-
 
 def embedding_file(folder: Path) -> Path | None:
     """The file of a folder that holds the weights of a speaker embedding, if there is one."""
     return first_file(folder, EMBEDDING_FILES)
+
+
+def read_state(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of the weights of a speaker embedding in a folder.
+
+    Raises:
+        DataError: there are none, or the file holds anything but plain tensors by name.
+    """
+    from pipeline.nets import states
+
+    path = embedding_file(folder)
+    if path is None:
+        raise DataError("a folder holds no speaker embedding", where=str(folder))
+    return states.read_tensors(path, EMBEDDING_FILES[0])

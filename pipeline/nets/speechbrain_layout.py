@@ -1,38 +1,18 @@
-"""Weights in SpeechBrain's layout, read without its YAML, and its front end.
-
-``hyperparams.yaml`` can run code and is never read; what it would say about sizes stands in the shapes of the tensors.
-"""
+"""SpeechBrain's front end, and how far its convolutions reach."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from speechbrain.lobes.features import Fbank
 from speechbrain.processing.features import InputNormalization
 
-from pipeline.errors import DataError
-from pipeline.nets import states
 from pipeline.nets.packed import Layout, on_device
-from pipeline.nets.speechbrain import EMBEDDING_FILES, embedding_file
-from pipeline.nets.states import State
 
 SAMPLE_RATE = 16_000
 HOP = 160
-
-
-def read_state(folder: Path) -> State:
-    """The tensors of ``embedding_model.safetensors`` or ``embedding_model.ckpt`` in a folder.
-
-    Raises:
-        DataError: no such file, or a file that holds anything but plain tensors by name.
-    """
-    path = embedding_file(folder)
-    if path is None:
-        raise DataError("a folder holds no speaker embedding", where=str(folder))
-    return states.read(path, EMBEDDING_FILES[0])
 
 
 class FrontEnd(torch.nn.Module):

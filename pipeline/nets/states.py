@@ -12,7 +12,7 @@ from pipeline.weights.find import check_readable
 State = dict[str, torch.Tensor]
 
 
-def read(path: Path, plain_name: str) -> State:
+def read_tensors(path: Path, plain_name: str) -> State:
     """The tensors of a file of safetensors, or of one that ``torch.save`` wrote.
 
     Args:
@@ -48,21 +48,21 @@ def read(path: Path, plain_name: str) -> State:
     return state
 
 
-def shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
+def get_shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
     """Shape of a tensor that an architecture must have.
 
     Raises:
         DataError: it is absent or has another number of dimensions.
     """
     if key not in state:
-        raise another(architecture, f"it has no tensor '{key}'")
-    found = tuple(state[key].shape)
-    if len(found) != dimensions:
-        raise another(architecture, f"its tensor '{key}' has shape {found}, not {dimensions} dimensions")
-    return found
+        raise make_mismatch(architecture, f"it has no tensor '{key}'")
+    sizes = tuple(state[key].shape)
+    if len(sizes) != dimensions:
+        raise make_mismatch(architecture, f"its tensor '{key}' has shape {sizes}, not {dimensions} dimensions")
+    return sizes
 
 
-def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.Module:
+def fill_model(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.Module:
     """A model with the tensors of a checkpoint, ready for inference.
 
     Raises:
@@ -71,18 +71,18 @@ def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.
     wanted = model.state_dict()
     for key in sorted(wanted.keys() | state.keys()):
         if key not in wanted:
-            raise another(architecture, f"it has a tensor '{key}' too many")
+            raise make_mismatch(architecture, f"it has a tensor '{key}' too many")
         if key not in state:
-            raise another(architecture, f"it has no tensor '{key}'")
+            raise make_mismatch(architecture, f"it has no tensor '{key}'")
         if state[key].shape != wanted[key].shape:
-            raise another(
+            raise make_mismatch(
                 architecture, f"its tensor '{key}' has shape {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
             )
     model.load_state_dict(state)
     return model.eval()
 
 
-def another(architecture: str, cause: str) -> DataError:
+def make_mismatch(architecture: str, cause: str) -> DataError:
     """The error that says of what architecture (with its article) weights are not, and which tensor shows it."""
     return DataError(
         f"these weights are not those of {architecture}",

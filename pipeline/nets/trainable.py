@@ -1,18 +1,21 @@
-"""What a trainer of speaker embeddings asks of an extractor whose network it makes.
+"""What trainers ask of an extractor whose network they make or adapt; they know nothing of the network but this.
 
 An extractor that derives from :class:`Trainable` beside :class:`pipeline.contracts.Extractor` can be trained by
-``train=default``; the trainer knows nothing of the network but this.
+``train=default``. One that derives from :class:`Finetunable` has a network that comes with weights, and can be adapted to a
+system by ``train=finetune``: a trunk, which may stay as it is, and a last block, which learns.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipeline.contracts import Training
 from pipeline.errors import ConfigError
-from pipeline.registry import component, names
+from pipeline.registry import component, list_names
 
 if TYPE_CHECKING:
     import torch
@@ -61,8 +64,8 @@ class Trainable(ABC):
     @classmethod
     def embeddings(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
         """Frames float32 [b, t, n_mels], log-mels less their mean, to embeddings [b, d], as the extractor computes them."""
-        made: torch.Tensor = model(frames)
-        return made
+        vectors: torch.Tensor = model(frames)
+        return vectors
 
     @classmethod
     def forward_in_training(cls, model: torch.nn.Module, dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -74,20 +77,89 @@ class Trainable(ABC):
 
         def forward(frames: torch.Tensor) -> torch.Tensor:
             with torch.autocast(frames.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-                made = cls.embeddings(model, frames)
-            return made.float()
+                vectors = cls.embeddings(model, frames)
+            return vectors.float()
 
         return forward
 
 
-def trainable(extractor: str) -> type[Trainable]:
+class Finetunable(ABC):
+    """An extractor whose network can be fine-tuned.
+
+    Vectors that the parts below make of one waveform are those that the extractor makes of it alone, to a cosine distance of
+    1e-4.
+    """
+
+    @classmethod
+    @abstractmethod
+    def pretrained(cls, settings: Any, weights: Path) -> torch.nn.Module:
+        """The network with the weights of a folder, in evaluation mode and float32 on the CPU, for :meth:`frames` to
+        :meth:`write`."""
+
+    @classmethod
+    @abstractmethod
+    def frames(cls, settings: Any, model: torch.nn.Module, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms float32 [b, n] at 16 kHz to what the trunk takes, [b, time, bands], level and means set as the
+        extractor's settings ask."""
+
+    @classmethod
+    @abstractmethod
+    def trunk(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
+        """Frames to what the last block takes, [b, ...]."""
+
+    @classmethod
+    @abstractmethod
+    def last(cls, model: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+        """What the trunk gave to embeddings float32 [b, d]."""
+
+    @classmethod
+    @abstractmethod
+    def learnt(cls, model: torch.nn.Module, layers: str) -> Iterable[torch.nn.Parameter]:
+        """The parameters that learn: of the ``last`` block and what follows it, or ``all``."""
+
+    @classmethod
+    @abstractmethod
+    def write(cls, model: torch.nn.Module, folder: Path) -> None:
+        """Write the network's tensors into a folder, as a file that the extractor takes as its weights."""
+
+
+def find_trainable(extractor: str) -> type[Trainable]:
     """The extractor of a name.
 
     Raises:
         ConfigError: there is none of this name, or its network cannot be trained.
     """
-    found = component("extractors", extractor)
-    if not issubclass(found, Trainable):
-        able = [name for name in names("extractors") if issubclass(component("extractors", name), Trainable)]
-        raise ConfigError(f"the network of '{extractor}' cannot be trained", remedy=f"known: {', '.join(able)}")
-    return cast(type[Trainable], found)
+    chosen = component("extractors", extractor)
+    if not issubclass(chosen, Trainable):
+        raise _make_refusal(extractor, Trainable, "trained")
+    return chosen
+
+
+def find_finetunable(extractor: str) -> type[Finetunable]:
+    """The extractor of a name.
+
+    Raises:
+        ConfigError: there is none of this name, or its network cannot be fine-tuned.
+    """
+    chosen = component("extractors", extractor)
+    if not issubclass(chosen, Finetunable):
+        raise _make_refusal(extractor, Finetunable, "fine-tuned")
+    return chosen
+
+
+def _make_refusal(extractor: str, kind: type, verb: str) -> ConfigError:
+    able = [name for name in list_names("extractors") if issubclass(component("extractors", name), kind)]
+    return ConfigError(f"the network of '{extractor}' cannot be {verb}", remedy=f"known: {', '.join(able)}")
+
+
+def choose_finetuning(extractor: type[Any], chosen: Training | None) -> Training | None:
+    """What adapts an extractor with weights to a system: the chosen trainer if it can, else fine-tuning as it is by default.
+
+    Args:
+        extractor: its class.
+        chosen: the trainer of the group ``train``; with None nothing is trained.
+    """
+    if chosen is None or chosen.trainer.trains(extractor):
+        return chosen
+    trainer = component("trainers", "finetune")
+    return Training(trainer, trainer.Settings.model_validate({"name": "finetune"}))

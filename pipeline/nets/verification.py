@@ -33,8 +33,19 @@ class Verified:
     n_nontarget: int
     same_session: bool
 
+    def is_better_than(self, before: Mapping[str, Any]) -> bool:
+        """Whether a checkpoint is better than the best before it, given as ``eer`` and ``cllr_min``.
 
-def verified(
+        Its EER must be lower by more than half a standard error; within that, which is noise, the lower minimum Cllr decides: it
+        changes with every score, where the EER counts a few at one threshold.
+        """
+        noise = 0.5 * math.sqrt(max(self.eer * (1 - self.eer), 0.0) / self.n_target)
+        if abs(self.eer - before["eer"]) > noise:
+            return self.eer < float(before["eer"])
+        return self.cllr_min < float(before["cllr_min"])
+
+
+def verify_pairs(
     vectors: np.ndarray, first: np.ndarray, second: np.ndarray, target: np.ndarray, speakers: int, same_session: bool
 ) -> Verified:
     """The cosines of some pairs.
@@ -46,8 +57,8 @@ def verified(
         speakers: how many there are.
         same_session: whether targets are parts of one utterance.
     """
-    made = to_units(vectors)
-    scores = (made @ made.T)[first, second]
+    units = to_units(vectors)
+    scores = (units @ units.T)[first, second]
     same, others = scores[target], scores[~target]
     return Verified(eer(same, others), cllr_min(same, others), speakers, len(same), len(others), same_session)
 
@@ -55,17 +66,5 @@ def verified(
 def to_units(vectors: np.ndarray) -> np.ndarray:
     """Vectors [n, d] brought to length 1, float64."""
     wide = vectors.astype(np.float64)
-    made: np.ndarray = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
-    return made
-
-
-def better(found: Verified, before: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint is better than the best before it, given as ``eer`` and ``cllr_min``.
-
-    Its EER must be lower by more than half a standard error; within that, which is noise, the lower minimum Cllr decides: it
-    changes with every score, where the EER counts a few at one threshold.
-    """
-    noise = 0.5 * math.sqrt(max(found.eer * (1 - found.eer), 0.0) / found.n_target)
-    if abs(found.eer - before["eer"]) > noise:
-        return found.eer < float(before["eer"])
-    return found.cllr_min < float(before["cllr_min"])
+    units: np.ndarray = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+    return units

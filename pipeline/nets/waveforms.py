@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline import audio
+from pipeline import audio, contracts
 from pipeline.contracts import Preparation
 from pipeline.errors import DataError
 from pipeline.seeds import digest
@@ -60,8 +60,8 @@ class Waveforms:
         """Samples ``start`` to ``stop`` (the end by default) of an utterance, float32."""
         first = int(self._starts[item])
         last = first + (int(self.lengths[item]) if stop is None else stop)
-        made: np.ndarray = self._samples[first + start : last].astype(np.float32) * self._scales[item]
-        return made
+        samples: np.ndarray = self._samples[first + start : last].astype(np.float32) * self._scales[item]
+        return samples
 
     @property
     def seconds(self) -> float:
@@ -69,7 +69,7 @@ class Waveforms:
         return float(self.lengths.sum()) / RATE
 
 
-def of(
+def pack_waveforms(
     waves: Sequence[np.ndarray], speakers: Sequence[str], ids: Sequence[str] | None = None, **more: Sequence[Any]
 ) -> Waveforms:
     """Waveforms in memory, each float [n] at 16 kHz; ``more`` are sexes, recordings, draws and own.
@@ -79,11 +79,11 @@ def of(
     """
     names = tuple(ids) if ids is not None else tuple(str(number) for number in range(len(waves)))
     packed = [_pack(wave, name) for wave, name in zip(waves, names, strict=True)]
-    samples = np.concatenate([each for each, _ in packed]) if packed else np.zeros(0, np.int16)
+    samples = np.concatenate([wave for wave, _ in packed]) if packed else np.zeros(0, np.int16)
     table = _table(names, speakers, **more)
-    table["samples"] = np.array([len(each) for each, _ in packed], np.int64)
+    table["samples"] = np.array([len(wave) for wave, _ in packed], np.int64)
     table["scale"] = np.array([scale for _, scale in packed], np.float32)
-    return _made(samples, table, hashlib.sha256(samples.tobytes()).hexdigest())
+    return _assemble(samples, table, hashlib.sha256(samples.tobytes()).hexdigest())
 
 
 def write(
@@ -107,15 +107,15 @@ def write(
     lengths: list[int] = []
     scales: list[np.float32] = []
 
-    def one(row: tuple[str, str, str]) -> tuple[np.ndarray, np.float32]:
+    def decode(row: tuple[str, str, str]) -> tuple[np.ndarray, np.float32]:
         wave, rate = audio.load(Path(row[1]), row[2])
-        made = preparation.prepared(wave, rate, RATE)
-        return _pack(made if len(made) else audio.resample(wave, rate, RATE), row[0])
+        prepared = preparation.prepare(wave, rate, RATE)
+        return _pack(prepared if len(prepared) else audio.resample(wave, rate, RATE), row[0])
 
     listed = list(zip(*(rows[name].astype(str) for name in ("utterance", "path", "sha256"))))
     with (folder / SAMPLES).open("wb") as stream, ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(listed), 4 * threads):
-            for packed, scale in pool.map(one, listed[first : first + 4 * threads]):
+            for packed, scale in pool.map(decode, listed[first : first + 4 * threads]):
                 stream.write(packed.astype("<i2").tobytes())
                 lengths.append(len(packed))
                 scales.append(scale)
@@ -133,7 +133,7 @@ def read(folder: Path) -> Waveforms:
     """The waveforms of a folder; samples stay on disk until they are asked for."""
     rows = pd.read_parquet(folder / ROWS)
     samples = np.memmap(folder / SAMPLES, dtype="<i2", mode="r") if rows["samples"].sum() else np.zeros(0, np.int16)
-    return _made(samples, rows, list(rows["sha256"]))
+    return _assemble(samples, rows, list(rows["sha256"]))
 
 
 def _table(
@@ -166,12 +166,26 @@ def _pack(wave: np.ndarray, name: str) -> tuple[np.ndarray, np.float32]:
     return np.rint(np.asarray(wave, np.float64) / float(scale)).clip(-32768, 32767).astype(np.int16), scale
 
 
-def _made(samples: np.ndarray, table: pd.DataFrame, content: object) -> Waveforms:
+def _assemble(samples: np.ndarray, table: pd.DataFrame, samples_content: object) -> Waveforms:
     counted = table["samples"].to_numpy(np.int64)
     starts = np.concatenate([[0], np.cumsum(counted)])[:-1].astype(np.int64)
-    said = [tuple(str(one) for one in table[name]) for name in ("utterance", "speaker", "sex", "recording")]
+    texts = [tuple(str(text) for text in table[name]) for name in ("utterance", "speaker", "sex", "recording")]
     draws, own = table["draw"].to_numpy(np.int64), table["own"].to_numpy(bool)
-    whole = digest(said, draws.tolist(), own.tolist(), content)
-    ids, speakers, sexes, recordings = said
+    content = digest(texts, draws.tolist(), own.tolist(), samples_content)
+    ids, speakers, sexes, recordings = texts
     scales = table["scale"].to_numpy(np.float32)
-    return Waveforms(ids, speakers, counted, whole, sexes, recordings, draws, own, starts, scales, samples)
+    return Waveforms(ids, speakers, counted, content, sexes, recordings, draws, own, starts, scales, samples)
+
+
+def cut_middle(utterances: contracts.Waveforms, item: int, start: int, stop: int, length: int) -> np.ndarray:
+    """``length`` samples from the middle of samples ``start`` to ``stop`` of an utterance, float32; what is shorter is
+    repeated."""
+    skipped = max(0, stop - start - length) // 2
+    return np.resize(utterances.piece(item, start + skipped, min(stop, start + skipped + length)), length)
+
+
+def play_at_speed(wave: np.ndarray, speed: float, length: int) -> np.ndarray:
+    """A waveform of about ``length * speed`` samples, played at this speed: ``length`` samples."""
+    if speed == 1:
+        return wave
+    return np.resize(audio.resample(wave, round(1000 * speed), 1000), length)

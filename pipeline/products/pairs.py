@@ -22,7 +22,7 @@ def plan_pairs(plan: Plan) -> None:
             for extractor in plan.plain("pairs"):
                 _compare(plan, name, family, system, "", extractor, blocks)
     for name, family in plan.families("pairs"):
-        if family.component.of_protected:
+        if family.component.protected_metrics:
             _plan_adapted(plan, name, family)
     for name, family in plan.families("pair_runs"):
         for label, again in plan.copies.second.items():

@@ -69,7 +69,7 @@ class Recording:
         return cls(
             wave,
             rate,
-            {(how, to): [how.prepared(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)},
+            {(how, to): [how.prepare(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)},
         )
 
 
@@ -156,5 +156,5 @@ class Segments(Cut):
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         how, _ = describe_want(extractor)
         return extractor.segments(
-            [(how.trimmed(recording.wave), recording.rate) for recording in recordings], self.count
+            [(how.trim_zeros_at_ends(recording.wave), recording.rate) for recording in recordings], self.count
         )

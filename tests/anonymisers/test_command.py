@@ -42,7 +42,7 @@ def spoken() -> list[tuple[np.ndarray, int, Utterance]]:
 
 @pytest.mark.parametrize("rest", ["{input} {output} {seed}", "--list {list}"])
 def test_the_program_gets_every_recording_and_a_seed_of_its_speaker(rest: str) -> None:
-    made = Anonymiser(settings(rest, level="speaker")).several(spoken())
+    made = Anonymiser(settings(rest, level="speaker")).anonymise_many(spoken())
     quiet = [
         (np.abs(wave).max() / max(np.abs(one.wave).max(), 1e-9), one.rate) for (wave, _, _), one in zip(spoken(), made)
     ]
@@ -57,7 +57,7 @@ def test_the_program_gets_every_recording_and_a_seed_of_its_speaker(rest: str) -
 
 def test_the_two_forms_and_one_by_one_give_the_same() -> None:
     several = [Anonymiser(settings(rest, level="utterance")) for rest in ("{input} {output} {seed}", "--list {list}")]
-    first, second = (one.several(spoken()) for one in several)
+    first, second = (one.anonymise_many(spoken()) for one in several)
     alone = [several[0].anonymise(*one) for one in spoken()]
     for one, other, third in zip(first, second, alone):
         assert np.array_equal(one.wave, other.wave) and np.array_equal(one.wave, third.wave)
@@ -128,7 +128,7 @@ def test_the_bytes_of_what_a_command_names_enter_keys_and_no_path(
 )
 def test_a_program_that_fails_is_named_with_its_last_words(rest: str, said: str) -> None:
     with pytest.raises(StageFailed, match=said):
-        Anonymiser(settings(rest)).several(spoken()[:1])
+        Anonymiser(settings(rest)).anonymise_many(spoken()[:1])
 
 
 def test_a_program_that_is_not_there_and_one_that_hangs(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_program_that_is_not_there_and_one_that_hangs(tmp_path: Path) -> None:
         command=f"{sys.executable} -c 'import time; time.sleep(60)' {{input}} {{output}}", timeout_seconds=0.5
     )
     with pytest.raises(StageFailed, match=r"took longer than 0\.5 s"):
-        Anonymiser(slow).several(spoken()[:1])
+        Anonymiser(slow).anonymise_many(spoken()[:1])
 
 
 def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
     wrapper.write_text(f"sleep 300 & echo $! >{tmp_path / 'pid'}; wait\n")
     hangs = CommandSettings(command=f"bash {wrapper} {{input}} {{output}}", timeout_seconds=1.0)
     with pytest.raises(StageFailed, match="took longer than 1 s"):
-        Anonymiser(hangs).several(spoken()[:1])
+        Anonymiser(hangs).anonymise_many(spoken()[:1])
     child = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
     for _ in range(1000):
         if not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z":
@@ -161,7 +161,7 @@ def test_a_list_without_a_level_holds_no_random_numbers(tmp_path: Path) -> None:
     keep = tmp_path / "keep.py"
     keep.write_text(f"import shutil, sys\nshutil.copy(sys.argv[1], {str(tmp_path / 'list.txt')!r})\n")
     with pytest.raises(StageFailed, match="wrote no sound"):
-        Anonymiser(settings("{list}", keep)).several(spoken())
+        Anonymiser(settings("{list}", keep)).anonymise_many(spoken())
     assert {line.split("\t")[3] for line in (tmp_path / "list.txt").read_text().splitlines()} == {"0"}
 
 

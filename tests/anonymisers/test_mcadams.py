@@ -261,8 +261,8 @@ def test_several_together_equal_frame_by_frame(mode: str):
     ]
     given = [(wave, rate, Utterance(f"u{n}", "s", "x", n)) for n, (wave, rate) in enumerate(sounds)]
     chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
-    together = Anonymiser(chosen, device=GPU).several(given)
-    alone = Anonymiser(chosen).several(given)
+    together = Anonymiser(chosen, device=GPU).anonymise_many(given)
+    alone = Anonymiser(chosen).anonymise_many(given)
     for (wave, rate, _), ours, theirs in zip(given, together, alone, strict=True):
         assert (ours.passed, ours.subtype, ours.rate) == (theirs.passed, theirs.subtype, theirs.rate)
         assert ours.wave.dtype == np.float32
@@ -273,14 +273,14 @@ def test_several_together_equal_frame_by_frame(mode: str):
         else:
             expected = reference(wave, rate, ours.parameters["alpha"], mode)
             np.testing.assert_allclose(ours.wave, expected, atol=1e-4)
-    assert Anonymiser(chosen, device=GPU).several([]) == []
+    assert Anonymiser(chosen, device=GPU).anonymise_many([]) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_several_together_equal_frame_by_frame_on_real_speech(mode: str, speech: Path):
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[:60:20]
     read = [soundfile.read(path, dtype="float32", frames=48000) for path in paths]
-    made = Anonymiser(settings(mode, 0.8), device=GPU).several([(wave, rate, WHO) for wave, rate in read])
+    made = Anonymiser(settings(mode, 0.8), device=GPU).anonymise_many([(wave, rate, WHO) for wave, rate in read])
     for (wave, rate), ours in zip(read, made, strict=True):
         np.testing.assert_allclose(ours.wave, reference(wave, rate, 0.8, mode), atol=1e-4)
 
@@ -321,8 +321,10 @@ def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytes
     rows = shard(tmp_path)
     chosen = McAdamsSettings.model_validate({"level": "speaker", "alpha_range": (0.7, 0.9)})
     chunks = []
-    real = Anonymiser.several
-    monkeypatch.setattr(Anonymiser, "several", lambda self, waves: chunks.append(len(waves)) or real(self, waves))
+    real = Anonymiser.anonymise_many
+    monkeypatch.setattr(
+        Anonymiser, "anonymise_many", lambda self, waves: chunks.append(len(waves)) or real(self, waves)
+    )
     monkeypatch.setattr(compute, "TOGETHER", 14000)
     monkeypatch.setattr(compute, "ALONE", 9000)
     shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
@@ -359,7 +361,7 @@ class Louder(Plain):
 
     on_device = True
 
-    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+    def anonymise_many(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
         assert self.device == "cuda:1"
         return [Anonymised(2 * wave, rate) for wave, rate, _ in waves]
 
@@ -424,7 +426,7 @@ def test_cuda_equals_the_cpu(mode: str):
     ]
     chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
     for ours, theirs in zip(
-        Anonymiser(chosen, device="cuda").several(given), Anonymiser(chosen).several(given), strict=True
+        Anonymiser(chosen, device="cuda").anonymise_many(given), Anonymiser(chosen).anonymise_many(given), strict=True
     ):
         assert ours.passed == theirs.passed
         np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-4)

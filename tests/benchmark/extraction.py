@@ -36,7 +36,7 @@ def _extractors(folder: Path) -> dict[str, Any]:
     )
     waves = [wave.astype(np.float32) for wave in files(4, 4.0, 16_000)]
     trainer.Trainer.train(
-        trainer.PhonesTrainerSettings(steps=2), packed.of(waves, ["a", "a", "b", "b"]), folder / "phones"
+        trainer.PhonesTrainerSettings(steps=2), packed.pack_waveforms(waves, ["a", "a", "b", "b"]), folder / "phones"
     )
     return {
         "ecapa": ecapa.Extractor(ecapa.EcapaSettings(source=str(folder / "ecapa")), folder / "ecapa", "cpu", THREADS),
@@ -67,7 +67,7 @@ def _pass(chosen: dict[str, Any], rows: pd.DataFrame) -> None:
     for chunk in compute.decoded(compute.chunks(rows, Whole(), "cpu"), Whole(), wants, THREADS):
         for extractor in chosen.values():
             Whole().features(extractor, chunk)
-            memory.give_back()
+            memory.release_free_memory()
 
 
 def together() -> list[Row]:

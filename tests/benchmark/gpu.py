@@ -253,7 +253,9 @@ def phones(bench: Bench) -> list[Figure]:
     folder.mkdir()
     crops = bench.rendered[:4]
     trainer.Trainer.train(
-        trainer.PhonesTrainerSettings(steps=2), packed.of(crops, [str(item) for item in range(len(crops))]), folder
+        trainer.PhonesTrainerSettings(steps=2),
+        packed.pack_waveforms(crops, [str(item) for item in range(len(crops))]),
+        folder,
     )
     waves = bench.waves()
     audio = heard(waves)
@@ -283,12 +285,12 @@ def mcadams(bench: Bench) -> list[Figure]:
     audio = heard(waves)
     told = [(wave, RATE, Utterance(str(number), "speaker", "set", number)) for number, wave in enumerate(waves)]
     there = Anonymiser(settings, device=bench.device)
-    speed = audio / bench.seconds(lambda: there.several(told))
+    speed = audio / bench.seconds(lambda: there.anonymise_many(told))
     figures = [figure("mcadams", speed, "xRT", f"{audio:.0f} s at once", 5000)]
     if bench.device != "cpu":
         here = Anonymiser(settings)
         some = told[: len(bench.rendered)]
-        pairs = zip(there.several(some), (here.anonymise(*one) for one in some))
+        pairs = zip(there.anonymise_many(some), (here.anonymise(*one) for one in some))
         worst = max(float(np.abs(a.wave - b.wave).max()) for a, b in pairs)
         figures.append(agreement("mcadams", worst, "largest difference to the CPU", 4))
     return figures

@@ -48,9 +48,9 @@ def measured(learner: Any, crops: Any, warm_up: int, steps: int) -> tuple[float,
     """Seconds of some steps after a warm-up, and how many of them went by in waiting for crops."""
     import torch
 
-    from pipeline.nets.training import ahead
+    from pipeline.nets.training import make_ahead
 
-    batches = ahead(crops.batch, 0, warm_up + steps)
+    batches = make_ahead(crops.batch, 0, warm_up + steps)
     begin, waited = time.perf_counter(), 0.0
     for number in range(warm_up + steps):
         if number == warm_up:
@@ -82,10 +82,10 @@ def tuned(chosen: argparse.Namespace, audio: Any) -> tuple[float, float, Any]:
     from pipeline.contracts import Pretrained
     from pipeline.extractors.campplus import CampplusSettings, Extractor
     from pipeline.extractors.campplus.network import CAMPPlus, Sizes
-    from pipeline.nets.training import determinism
+    from pipeline.nets.training import repeatable
     from pipeline.trainers.finetune import FinetuneSettings, Trainer
     from pipeline.trainers.finetune.learner import Learner
-    from pipeline.trainers.finetune.pieces import View, Views, cut
+    from pipeline.trainers.finetune.pieces import View, Views, cut_pieces
 
     wanted = FinetuneSettings(
         layers=chosen.finetune, batch=chosen.batch or 32, micro_batch=chosen.micro, piece_seconds=chosen.crop,
@@ -93,7 +93,7 @@ def tuned(chosen: argparse.Namespace, audio: Any) -> tuple[float, float, Any]:
     )  # fmt: skip
     settings = Trainer.resolved(wanted, "campplus", chosen.speakers, audio.seconds)
     print(f"settings: {settings.numeric()}", flush=True)
-    pieces = cut(audio, range(len(audio)), settings.piece_seconds)
+    pieces = cut_pieces(audio, range(len(audio)), settings.piece_seconds)
     views = Views(pieces, range(len(pieces)), settings.speeds, False, settings.seed)
 
     def clock() -> float:
@@ -101,19 +101,19 @@ def tuned(chosen: argparse.Namespace, audio: Any) -> tuple[float, float, Any]:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    with tempfile.TemporaryDirectory() as folder, determinism(settings.threads):
+    with tempfile.TemporaryDirectory() as folder, repeatable(settings.threads):
         torch.manual_seed(0)
         Extractor.write(CAMPPlus(Sizes()), Path(folder))
         pretrained = Pretrained(Extractor, CampplusSettings(), Path(folder))
         learner = Learner(settings, pretrained, pieces, views, chosen.device)
         learner.embed([View(0)])
         begin = clock()
-        learner.start(lambda: False)
+        learner.begin(lambda: False)
         started = len(views) / (clock() - begin)
         for step in range(chosen.warm_up + chosen.steps):
             if step == chosen.warm_up:
                 begin = clock()
-            learner.gradients(step)
+            learner.gradients(step, views.batch(step, settings.batch))
             learner.update(step, chosen.warm_up + chosen.steps)
     return chosen.steps * settings.batch / (clock() - begin), started, learner
 
@@ -168,7 +168,7 @@ def training(chosen: argparse.Namespace, card: str, on_gpu: bool) -> int:
     """Measure and print training."""
     import torch
 
-    from pipeline.nets.training import determinism
+    from pipeline.nets.training import repeatable
     from pipeline.trainers.embedding import EmbeddingSettings, Trainer
     from pipeline.trainers.embedding.crops import Crops
     from pipeline.trainers.embedding.learner import Learner
@@ -186,7 +186,7 @@ def training(chosen: argparse.Namespace, card: str, on_gpu: bool) -> int:
         audio = generated(Path(folder), chosen.speakers, EACH, max(SECONDS, chosen.crop) if on_gpu else chosen.crop + 1)
         crops = Crops(settings, audio, audio.speakers, range(len(audio)))
         alone = batch * 5 / loaded(crops, 5)
-        with determinism(settings.threads):
+        with repeatable(settings.threads):
             learner = Learner(settings, crops.n_classes, chosen.device)
             seconds, waited = measured(learner, crops, chosen.warm_up, chosen.steps)
     rate = chosen.steps * batch / seconds

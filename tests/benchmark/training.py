@@ -49,10 +49,10 @@ def waveforms() -> tuple[Any, str]:
         found = []
     of_speaker = {path.name.split("-")[0]: path for path in found}
     if of_speaker:
-        return packed.of([load(path)[0] for path in of_speaker.values()], list(of_speaker)), "LibriSpeech"
+        return packed.pack_waveforms([load(path)[0] for path in of_speaker.values()], list(of_speaker)), "LibriSpeech"
     random = np.random.default_rng(0)
     waves = [0.1 * random.standard_normal(5 * RATE) for _ in range(60)]
-    return packed.of(waves, [str(number) for number in range(60)]), "noise"
+    return packed.pack_waveforms(waves, [str(number) for number in range(60)]), "noise"
 
 
 def settings(size: Size, precision: Literal["float32", "bfloat16"], threads: int) -> Any:
@@ -78,9 +78,9 @@ class Ours:
 
     def train(self, steps: int) -> None:
         """Go on by some steps."""
-        from pipeline.nets.training import ahead
+        from pipeline.nets.training import make_ahead
 
-        for step, batch in ahead(self.crops.batch, self.step, self.step + steps):
+        for step, batch in make_ahead(self.crops.batch, self.step, self.step + steps):
             self.losses.append(self.learner.gradients(step, batch))
             self.learner.update(step, self.learner.settings.steps)
         self.step += steps
@@ -159,7 +159,7 @@ def compare(size: Size, threads: int, clock: Any) -> list[Row]:
     """Rows of a size; the settings of both loops are printed."""
     import torch
 
-    from pipeline.nets.training import determinism
+    from pipeline.nets.training import repeatable
     from pipeline.trainers.embedding.crops import Crops
 
     audio, kind = waveforms()
@@ -183,7 +183,7 @@ def compare(size: Size, threads: int, clock: Any) -> list[Row]:
         )
 
         def mine(loop: Ours) -> None:
-            with determinism(threads):
+            with repeatable(threads):
                 loop.train(size.steps)
 
         calls = [

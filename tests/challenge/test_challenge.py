@@ -211,7 +211,7 @@ def test_2020_and_2022_have_copies_and_vectors(of_kaldi: tuple[str, Path]) -> No
     model = base / "exp/models/asv_eval/xvect_01709_1"
     ids = [row[0] for row in rows(base / "data" / "vctk_test_trials_m" / "utt2spk")]
     for suffix in ("", "_anon", "_B1"):
-        table = vector_files.read(model / f"xvect_vctk_test_trials_m{suffix}" / "xvector.scp")
+        table = vector_files.read_vectors(model / f"xvect_vctk_test_trials_m{suffix}" / "xvector.scp")
         assert sorted(table.ids) == ids
     back_end = model / "xvect_train_clean_360" if edition == "2020" else model
     assert {path.name for path in back_end.iterdir()} >= {"plda", "mean.vec", "transform.mat"}

@@ -9,9 +9,9 @@ from pipeline import cli
 from pipeline.cli import help as verb
 from pipeline.contracts import ComponentSettings
 from pipeline.files import find_assets
-from pipeline.registry import component, names, ours
+from pipeline.registry import component, list_names, list_own_names
 
-COMPONENTS = [f"{group}.{name}" for group, kind in verb.KINDS.items() for name in sorted(ours(kind))]
+COMPONENTS = [f"{group}.{name}" for group, kind in verb.KINDS.items() for name in sorted(list_own_names(kind))]
 
 
 def settings(topic: str) -> type[ComponentSettings]:
@@ -31,7 +31,7 @@ def test_every_field_stands_there_with_all_that_is_to_be_known(topic: str) -> No
 def test_everything_is_listed() -> None:
     text = "\n".join(verb.list_all())
     for group, kind in verb.KINDS.items():
-        assert all(f"  {group}.{name}" in text for name in names(kind))
+        assert all(f"  {group}.{name}" in text for name in list_names(kind))
         assert all(f" {option.name}" in text for option in verb.list_options(group))
     top = yaml.safe_load((find_assets("conf") / "config.yaml").read_text())
     assert {*top} - {*verb.PARTS, *verb.list_flags()} == {"defaults", "config_version"}

@@ -28,7 +28,7 @@ def transcripts(settings: DatasetSettings) -> kaldi_tables.TranscriptTables:
 
 
 def evaluated(settings: DatasetSettings, allow_partial: bool = False) -> dict[tuple[str, str], str]:
-    return dict(transcripts(settings).evaluated(allow_partial=allow_partial))
+    return dict(transcripts(settings).read_evaluated(allow_partial=allow_partial))
 
 
 def test_kaldi_sets_have_a_table_each(tiny: Tiny) -> None:
@@ -81,7 +81,7 @@ def test_all_utterances_without_a_transcript_are_named_at_once(tiny: Tiny, refus
     }  # fmt: skip
     named = {fault.what.split("'")[1] for fault in error.faults}
     assert named == {"a-e0", "b-t0", "b-t1"} and "leave text out of extractor" in error.remedy
-    assert len(said.evaluated(allow_partial=True)) == 7
+    assert len(said.read_evaluated(allow_partial=True)) == 7
 
 
 def test_a_set_without_a_table_beside_one_with_a_table(tiny: Tiny, refused: Refused) -> None:
@@ -92,7 +92,7 @@ def test_a_set_without_a_table_beside_one_with_a_table(tiny: Tiny, refused: Refu
         fault.where == str(tiny.root / "t_trials_f" / "text")
         and "6 utterances: a-t0, a-t1, b-t0 and 3 more" in fault.what
     )
-    assert len(said.evaluated(allow_partial=True)) == 4
+    assert len(said.read_evaluated(allow_partial=True)) == 4
 
 
 @pytest.mark.parametrize("allow_partial", [False, True])

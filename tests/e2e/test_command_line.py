@@ -161,7 +161,7 @@ def test_a_python_without_the_environment_is_named_with_the_one_that_has_it() ->
 
 def test_a_plugin_that_cannot_be_imported_is_named_as_that(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("broken", "no_such_module_at_all:X", "voice_privacy.extractors")
-    monkeypatch.setattr(registry, "_points", lambda kind: (point,) if kind == "extractors" else ())
+    monkeypatch.setattr(registry, "_find_entry_points", lambda kind: (point,) if kind == "extractors" else ())
     status, _, err = command("validate", "+extractor.mine={name: broken}")
     assert status == 2
     assert "the plug-in 'broken'" in err and "No module named 'no_such_module_at_all'" in err

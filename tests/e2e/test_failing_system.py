@@ -103,7 +103,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for group, name in (("system", "louder"), ("backend", "centre")):
         (tmp_path / "conf" / group).mkdir(parents=True)
         (tmp_path / "conf" / group / f"{name}.yaml").write_text(f"{name}:\n  name: {name}\n")
-    monkeypatch.setattr(registry, "_points", lambda kind: (POINTS[kind],) if kind in POINTS else ())
+    monkeypatch.setattr(registry, "_find_entry_points", lambda kind: (POINTS[kind],) if kind in POINTS else ())
     registry.component.cache_clear()
     yield f"--config-dir={tmp_path / 'conf'}"
     registry.component.cache_clear()

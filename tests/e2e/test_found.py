@@ -270,7 +270,7 @@ def test_vectors_of_a_checkpoint_are_those_that_speechbrain_gives(trained: Path,
         "f4"
     )
     preparation = one.component.preparation(one.settings)
-    (ours,) = one.component(one.settings, weights.folder, "cpu", 1).extract([preparation.trimmed(wave)])
+    (ours,) = one.component(one.settings, weights.folder, "cpu", 1).extract([preparation.trim_zeros_at_ends(wave)])
     network = ECAPA_TDNN(
         80, lin_neurons=24, channels=[16, 16, 16, 16, 48], kernel_sizes=[5, 3, 3, 3, 1], dilations=[1, 2, 3, 4, 1],
         attention_channels=8, se_channels=8,

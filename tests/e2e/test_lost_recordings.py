@@ -37,7 +37,7 @@ def test_a_model_that_lacks_a_recording_has_no_value_or_is_marked(
     root = data
     lost = (root / "toy_enrolls" / "enrolls").read_text().split()[0]
     speaker = lost.partition("-")[0]
-    sound, unusable = audio.load(root / "wav" / f"{lost}.wav")[0], embedding.unusable
+    sound, unusable = audio.load(root / "wav" / f"{lost}.wav")[0], embedding.find_fault
 
     def hears_nothing_in_one(wave: np.ndarray) -> str:
         same = np.array_equal(audio.trim_zeros(wave), audio.trim_zeros(sound))

@@ -58,7 +58,7 @@ def install(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[]
 def forget() -> None:
     """What was known of installed distributions."""
     importlib.invalidate_caches()
-    registry._points.cache_clear()
+    registry._find_entry_points.cache_clear()
     registry.component.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
         del sys.modules[name]

@@ -278,9 +278,9 @@ def test_loading_says_that_a_file_may_not_be_read_and_not_that_it_is_damaged(
     for load, name in (
         (encoder.load, "pretrained.pt"),
         (phones.read, "phones.safetensors"),
-        (backbone.read, "pytorch_model.bin"),
-        (lambda path: layouts.configuration(path.parent), layouts.CONFIG),
-        (lambda path: states.read(path, "model.safetensors"), "model.safetensors"),
+        (backbone.read_checkpoint, "pytorch_model.bin"),
+        (lambda path: layouts.read_configuration(path.parent), layouts.CONFIG),
+        (lambda path: states.read_tensors(path, "model.safetensors"), "model.safetensors"),
     ):
         path = tmp_path / name
         path.write_bytes(b"weights")

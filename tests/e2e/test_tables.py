@@ -339,7 +339,7 @@ def planned(small: Tiny, place: Path) -> list[str]:
 def test_an_index_of_vectors_is_read_as_other_tables_are(small: Tiny, command: Command, tmp_path: Path) -> None:
     small.save()
     folder = vectors(small, tmp_path / "x")
-    plain = vector_files.read(folder)
+    plain = vector_files.read_vectors(folder)
     index = folder / "xvector.scp"
     text = index.read_text()
     for changed in (
@@ -348,7 +348,7 @@ def test_an_index_of_vectors_is_read_as_other_tables_are(small: Tiny, command: C
         text.replace(" ", "\t").encode(),
     ):
         index.write_bytes(changed)
-        assert vector_files.read(folder).digest == plain.digest
+        assert vector_files.read_vectors(folder).digest == plain.digest
     index.write_bytes(text.encode("utf-8-sig"))
     status, out, _ = command(*planned(small, folder))
     assert status == 0 and "score: " in out
@@ -357,7 +357,7 @@ def test_an_index_of_vectors_is_read_as_other_tables_are(small: Tiny, command: C
     (fault,) = faults(err)
     assert status == 3 and "is UTF-16, not UTF-8" in fault
     subprocess.run(["sh", "-ec", "iconv" + fault.split(": iconv", 1)[1]], check=True)
-    assert vector_files.read(folder).digest == plain.digest
+    assert vector_files.read_vectors(folder).digest == plain.digest
 
 
 def bomb(path: Path, shape: tuple[int, ...] = (100_000, 1000)) -> None:
@@ -390,7 +390,7 @@ def test_a_header_that_promises_more_than_there_is(tmp_path: Path, refused) -> N
             with archive.open(f"{name}.npy", "w") as stream:
                 np.lib.format.write_array_header_1_0(stream, {"descr": kind, "fortran_order": False, "shape": shape})
                 stream.write(b"u\0\0\0")
-    (fault,) = refused(vector_files.read, path).faults
+    (fault,) = refused(vector_files.read_vectors, path).faults
     assert fault.kind == "malformed" and "is damaged" in fault.what
 
 
@@ -402,13 +402,13 @@ def test_only_regular_files_of_vectors_are_opened(small: Tiny, command: Command,
         pipe = folder / f"vectors.{suffix}"
         os.mkfifo(pipe)
         for place in (folder, pipe):
-            assert [(fault.kind, fault.where) for fault in refused(vector_files.read, place).faults] == [
+            assert [(fault.kind, fault.where) for fault in refused(vector_files.read_vectors, place).faults] == [
                 ("not-a-file", str(pipe))
             ]
         pipe.unlink()
         pipe.touch()
         os.truncate(pipe, 200 << 30)
-        (fault,) = refused(vector_files.read, pipe).faults
+        (fault,) = refused(vector_files.read_vectors, pipe).faults
         assert fault.kind == "too-large" and "214,748,364,800 bytes, most of them holes" in fault.what
         pipe.unlink()
     os.mkfifo(folder / "vectors.npz")

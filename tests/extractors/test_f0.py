@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,7 @@ def test_contract(tmp_path: Path):
         "beta_parameters": [2.0, 10.0],
         "boltzmann_parameter": 8.0,
         "no_trough_prob": 0.0,
+        "implementation": "ours",
     }
 
 
@@ -157,3 +159,19 @@ def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
 def test_settings_that_contradict_themselves(fault: dict[str, object]):
     with pytest.raises(ValidationError):
         f0.F0Settings.model_validate(fault)
+
+
+def test_librosas_implementation_is_our_pyin_read_as_librosa_reads_it():
+    """Bins of 10 cents as lags: bit-equal to our tracker in its mode ``librosa``."""
+    settings = f0.F0Settings(implementation="librosa")
+    textbook, ours = (f0.Extractor(chosen, None, "cpu", 1) for chosen in (settings, f0.F0Settings()))
+    tracker = replace(ours.tracker, mode="librosa")
+    for index in range(2):
+        audio = wave(index, seconds=2.0)
+        pitch = tracker.track(audio)
+        lags = np.clip(np.rint(8000 / pitch.f0[pitch.voiced]).astype(int) - 17, 0, 106)
+        counts = np.bincount(lags, minlength=107)
+        feature = textbook.extract([audio])[0]
+        np.testing.assert_array_equal(feature.vector, (counts / counts.sum()).astype(np.float32))
+        assert feature.weight == counts.sum() > 0
+        assert 0 < np.abs(feature.vector - ours.extract([audio])[0].vector).sum() < 1

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     items = [(20 + item % 12, item // 12) for item in range(60)]
     waves = [wave(*item) for item in items]
     made = tmp_path_factory.mktemp("phones")
-    Trainer.train(SMALL, packed.of(waves, [str(index) for index, _ in items]), made)
+    Trainer.train(SMALL, packed.pack_waveforms(waves, [str(index) for index, _ in items]), made)
     return made
 
 
@@ -264,7 +264,7 @@ def test_real_speakers_are_found_by_their_phones(speech: Path, tmp_path: Path) -
     files = sorted((speech / "librispeech" / "train-clean-100").rglob("*.flac"))
     Trainer.train(
         phones.PhonesSettings().training,
-        packed.of([audio.load(path)[0] for path in files], [path.parts[-3] for path in files]),
+        packed.pack_waveforms([audio.load(path)[0] for path in files], [path.parts[-3] for path in files]),
         tmp_path,
     )
     record = json.loads((tmp_path / "training.json").read_text())

@@ -18,7 +18,7 @@ from pipeline.errors import DataError, StageFailed
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import Crops, PhonesTrainerSettings, Trainer
-from pipeline.nets.waveforms import Waveforms, of
+from pipeline.nets.waveforms import Waveforms, pack_waveforms
 
 TINY = PhonesTrainerSettings(
     channels=12, codes=16, dimension=6, speaker_dimension=4, n_mels=24, steps=8, batch=4, crop_seconds=0.3, restart=3,
@@ -26,7 +26,7 @@ TINY = PhonesTrainerSettings(
 )  # fmt: skip
 
 SPEAKERS = [f"s{item % 5}" for item in range(20)]
-AUDIO = of(
+AUDIO = pack_waveforms(
     [make_utterance(make_speaker(8, item % 5), 8, item, 1.0).wave for item in range(20)],
     SPEAKERS,
     [f"utt-{item}" for item in range(20)],
@@ -153,10 +153,10 @@ def test_held_out_utterances_are_never_trained_on() -> None:
 
 
 def test_a_speaker_without_utterances_to_train_on_is_the_average_of_the_others(tmp_path: Path) -> None:
-    audio = of(WAVES[:6], list("abcdee"))
-    seed = next(seed for seed in range(20) if not all(Crops(TINY.model_copy(update={"seed": seed}), audio).known))
+    audio = pack_waveforms(WAVES[:6], list("abcdee"))
+    seed = next(seed for seed in range(20) if not all(Crops(TINY.model_copy(update={"seed": seed}), audio).is_trained))
     settings = TINY.model_copy(update={"seed": seed})
-    known = np.array(Crops(settings, audio).known)
+    known = np.array(Crops(settings, audio).is_trained)
     Trainer.train(settings, audio, tmp_path)
     table = load_file(tmp_path / "phones.safetensors")["speakers.weight"].numpy()
     np.testing.assert_allclose(table[~known][0], table[known].mean(0), atol=1e-6)
@@ -178,13 +178,13 @@ def test_batches_depend_on_their_step_alone_and_are_crops_of_power_one() -> None
 
 def test_short_utterances_are_repeated_and_counted(tmp_path: Path) -> None:
     settings = TINY.model_copy(update={"held_out": 0.0})
-    Trainer.train(settings, of([WAVES[0][:4000], WAVES[1]], ["a", "b"]), tmp_path)
+    Trainer.train(settings, pack_waveforms([WAVES[0][:4000], WAVES[1]], ["a", "b"]), tmp_path)
     assert record(tmp_path)["repeated_up_to_a_crop"] == 1
     assert record(tmp_path)["measured"]["held_out"] is None
 
 
 def test_one_utterance_is_trained_on_whatever_is_held_out(tmp_path: Path) -> None:
-    Trainer.train(TINY.model_copy(update={"held_out": 0.9}), of(WAVES[:1], ["a"]), tmp_path)
+    Trainer.train(TINY.model_copy(update={"held_out": 0.9}), pack_waveforms(WAVES[:1], ["a"]), tmp_path)
     assert record(tmp_path)["utterances_held_out"] == 0
 
 
@@ -199,12 +199,14 @@ def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatc
 
 def test_an_utterance_without_speech_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="utt-1"):
-        Trainer.train(TINY, of([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path)
+        Trainer.train(
+            TINY, pack_waveforms([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path
+        )
 
 
 def test_no_utterance_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no utterance"):
-        Trainer.train(TINY, of([], []), tmp_path)
+        Trainer.train(TINY, pack_waveforms([], []), tmp_path)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

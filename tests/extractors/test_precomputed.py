@@ -30,7 +30,7 @@ def written(path: Path, vectors: dict[str, list[float]]) -> str:
 
 
 def table(tmp_path: Path, vectors: dict[str, list[float]]) -> VectorTable:
-    return vector_files.read(Path(written(tmp_path / "x.npz", vectors)))
+    return vector_files.read_vectors(Path(written(tmp_path / "x.npz", vectors)))
 
 
 def settings(**vectors: str) -> precomputed.PrecomputedSettings:

@@ -23,6 +23,7 @@ from pipeline.extractors.xvector import network as xvector_model
 from pipeline.nets import speechbrain_layout
 from pipeline.nets import waveforms as packed
 from pipeline.nets.packed import Layout
+from pipeline.nets.speechbrain import read_state
 from pipeline.trainers import embedding as training
 
 ECAPA_SIZES: dict[str, Any] = {
@@ -140,7 +141,7 @@ def trained(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             channels=(64, 64, 64, 64), aggregation=192, embedding=48, attention=32, architecture="ecapa",
             steps=20, batch=16, crop_seconds=1.0, threads=1,
         ),
-        packed.of([audio.load(path)[0] for path in paths], [path.parts[-3] for path in paths]), folder,
+        packed.pack_waveforms([audio.load(path)[0] for path in paths], [path.parts[-3] for path in paths]), folder,
     )  # fmt: skip
     return folder
 
@@ -185,7 +186,7 @@ def test_a_vector_depends_on_its_own_audio_alone(
         module.Extractor.Settings(source=str(weights), batch_seconds=seconds), weights, "cpu", 2
     )
     build: Any = {"ecapa": ecapa_model, "xvector": xvector_model}[kind].build
-    model, _ = build(speechbrain_layout.read_state(weights))
+    model, _ = build(read_state(weights))
     chosen = [mixed[place] for place in places[order]]
     for wave, feature in zip(chosen, extractor.extract(chosen), strict=True):
         # SpeechBrain's x-vectors have noise in their statistics, which moves them by 1e-7.
@@ -195,7 +196,7 @@ def test_a_vector_depends_on_its_own_audio_alone(
 
 
 def test_padding_through_speechbrain_would_move_vectors(trained: Path, mixed: list[np.ndarray]) -> None:
-    model, _ = ecapa_model.build(speechbrain_layout.read_state(trained))
+    model, _ = ecapa_model.build(read_state(trained))
     front_end = speechbrain_layout.FrontEnd(80)
     lengths = torch.tensor([len(wave) for wave in mixed]) / max(len(wave) for wave in mixed)
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(wave) for wave in mixed], batch_first=True)
@@ -357,7 +358,7 @@ def test_what_is_not_plain_tensors_is_refused(content: Any, tmp_path: Path, caps
     else:
         torch.save(content, path)
     with pytest.raises(DataError):
-        speechbrain_layout.read_state(tmp_path)
+        read_state(tmp_path)
     assert "must not" not in capsys.readouterr().out
 
 

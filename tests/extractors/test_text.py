@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from pipeline.contracts import Transcripts
 from pipeline.errors import DataError
 from pipeline.extractors import text
-from pipeline.extractors.text.tfidf import TfIdf, words
+from pipeline.extractors.text import TfIdf, split_words
 from pipeline.tables import vectors
 
 SAID = [
@@ -33,11 +33,11 @@ def reference(sublinear: bool) -> TfidfVectorizer:
 @pytest.mark.parametrize("sublinear", [False, True])
 def test_vectors_are_those_of_scikit_learn(sublinear: bool) -> None:
     expected = reference(sublinear).fit(SAID)
-    model = TfIdf.of([words(said) for said in SAID])
+    model = TfIdf.learn([split_words(said) for said in SAID])
     assert list(model.place) == list(expected.get_feature_names_out())
     np.testing.assert_allclose(model.idf, expected.idf_, rtol=1e-12)
     new = [*SAID, "A HORSE A HORSE MY KINGDOM FOR A HORSE", "UNHEARD OF"]
-    made = model.vectors([words(said) for said in new], sublinear=sublinear)
+    made = model.vectors([split_words(said) for said in new], sublinear=sublinear)
     np.testing.assert_allclose(made, expected.transform(new).toarray(), atol=1e-7)
     assert made.dtype == np.float32 and not made[-1].any()
 
@@ -48,7 +48,7 @@ class Given(Transcripts):
     def __init__(self, said: Mapping[tuple[str, str], str]) -> None:
         self.said, self.asked = said, 0
 
-    def evaluated(self, *, allow_partial: bool) -> Mapping[tuple[str, str], str]:
+    def read_evaluated(self, *, allow_partial: bool) -> Mapping[tuple[str, str], str]:
         self.asked += 1
         return self.said
 
@@ -92,7 +92,7 @@ def test_an_utterance_without_words_is_unusable() -> None:
 
 def test_a_second_run_says_nothing_new() -> None:
     source = text.Extractor.tables(text.TextSettings(), ["b2r"], Given({}))
-    assert source.holds("b2r") and not source.holds("b2r@2") and not source.holds("b2")
+    assert source.has_system("b2r") and not source.has_system("b2r@2") and not source.has_system("b2")
 
 
 def test_without_a_data_set_there_are_no_words() -> None:

@@ -78,7 +78,7 @@ def check(table: vector_files.VectorTable, tolerance: float = 0.0) -> None:
 def test_archives_of_hand_made_bytes(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.ark"
     path.write_bytes(of_all(ARCHIVES[kind]))
-    check(vector_files.read(path))
+    check(vector_files.read_vectors(path))
 
 
 def test_hand_made_bytes_are_what_kaldiio_writes(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_hand_made_bytes_are_what_kaldiio_writes(tmp_path: Path) -> None:
 def test_text_whose_first_value_has_no_point(tmp_path: Path) -> None:
     # As Kaldi prints them; kaldiio takes all for integers here.
     (tmp_path / "x.ark").write_text("u1  [ 0 -0.5 1e-05 ]\nu2  [ 1e-05 2 0.5 ] \n\n")
-    table = vector_files.read(tmp_path / "x.ark")
+    table = vector_files.read_vectors(tmp_path / "x.ark")
     np.testing.assert_array_equal(table.vectors, np.array([[0, -0.5, 1e-5], [1e-5, 2, 0.5]], np.float32))
 
 
@@ -98,7 +98,7 @@ def test_compressed_matrices_of_one_row(tmp_path: Path, method: int) -> None:
     values = {name: 10 * np.sin(np.arange(64, dtype=np.float32)[None] + row) for row, name in enumerate(IDS)}
     kaldiio.save_ark(str(tmp_path / "x.ark"), values, scp=str(tmp_path / "x.scp"), compression_method=method)
     for path in (tmp_path / "x.ark", tmp_path / "x.scp"):
-        table = vector_files.read(path)
+        table = vector_files.read_vectors(path)
         expected = np.concatenate([values[name] for name in table.ids])
         np.testing.assert_allclose(table.vectors, expected, atol=20 / 255 / 2 + 1e-3)
 
@@ -106,7 +106,7 @@ def test_compressed_matrices_of_one_row(tmp_path: Path, method: int) -> None:
 @pytest.mark.parametrize("text", [False, True])
 def test_scp_of_kaldiio(tmp_path: Path, text: bool) -> None:
     kaldiio.save_ark(str(tmp_path / "x.ark"), EXPECTED, scp=str(tmp_path / "x.scp"), text=text)
-    check(vector_files.read(tmp_path / "x.scp"), 1e-6 * text)
+    check(vector_files.read_vectors(tmp_path / "x.scp"), 1e-6 * text)
 
 
 def test_scp_in_any_order_of_several_archives_and_whole_files(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_scp_in_any_order_of_several_archives_and_whole_files(tmp_path: Path) ->
     (tmp_path / "x.scp").write_text(
         f"c-3 two: a.ark:6\na-1\t{tmp_path}/one.ark:{place}  \nb-2 one.ark:4\r\n\na-10 alone.vec\n"
     )
-    check(vector_files.read(tmp_path / "x.scp"))
+    check(vector_files.read_vectors(tmp_path / "x.scp"))
 
 
 def test_relative_archives_start_at_the_scp_the_current_folder_or_above(
@@ -133,7 +133,7 @@ def test_relative_archives_start_at_the_scp_the_current_folder_or_above(
     starts = (folder, here, folder.parent.parent)  # in this order
     for number, start in reversed(list(enumerate(starts))):
         (start / "exp" / "xvectors" / "x.ark").write_bytes(archive({"u": float_vector(np.array([number + 1.0]))}))
-        assert vector_files.read(folder / "x.scp").vectors.tolist() == [[number + 1.0]]
+        assert vector_files.read_vectors(folder / "x.scp").vectors.tolist() == [[number + 1.0]]
 
 
 def test_kaldi_folders(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_kaldi_folders(tmp_path: Path) -> None:
         (folder / "wav.scp").write_text("a-1 flac -d -c a.flac |\n")
         (folder / "utt2spk").write_text("a-1 a\n")
         (folder / "._xvector.scp").write_bytes(b"\0\1\2")
-    check(vector_files.read(tmp_path))
+    check(vector_files.read_vectors(tmp_path))
 
 
 def test_folder_of_several_formats(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_folder_of_several_formats(tmp_path: Path) -> None:
     (tmp_path / "one.ark").write_bytes(archive({"b-2": float_vector(EXPECTED["b-2"])}))
     np.savez(tmp_path / "deep" / "two.npz", ids=IDS[1:3], vectors=VECTORS[1:3])
     pd.DataFrame({"id": IDS[2:], "vector": list(VECTORS[2:])}).to_parquet(tmp_path / "deep" / "er" / "three.parquet")
-    check(vector_files.read(tmp_path))  # c-3 stands in two files, with one vector
+    check(vector_files.read_vectors(tmp_path))  # c-3 stands in two files, with one vector
 
 
 # Tables ----------------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ TABLES: dict[str, tuple[str, Callable[[Path], object]]] = {
 def test_tables_of_others(tmp_path: Path, name: str) -> None:
     suffix, write = TABLES[name]
     write(tmp_path / f"some.file{suffix}")
-    check(vector_files.read(tmp_path / f"some.file{suffix}"))
+    check(vector_files.read_vectors(tmp_path / f"some.file{suffix}"))
 
 
 def test_float16_becomes_float32(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_float16_becomes_float32(tmp_path: Path) -> None:
     _safetensors(tmp_path / "x.safetensors", half)
     _list_column(tmp_path / "x.parquet", pa.list_(pa.float16()), half)
     for path in sorted(tmp_path.iterdir()):
-        table = vector_files.read(path)
+        table = vector_files.read_vectors(path)
         assert table.vectors.dtype == np.float32
         np.testing.assert_array_equal(table.vectors, half.astype(np.float32)[[1, 3, 0, 2]])
 
@@ -227,11 +227,11 @@ def test_float16_becomes_float32(tmp_path: Path) -> None:
 def test_the_digest_is_that_of_ids_and_vectors_alone(tmp_path: Path) -> None:
     def digest(name: str, ids: list[str], vectors: np.ndarray) -> str:
         np.savez(tmp_path / f"{name}.npz", ids=ids, vectors=vectors)
-        return vector_files.read(tmp_path / f"{name}.npz").digest
+        return vector_files.read_vectors(tmp_path / f"{name}.npz").digest
 
     one = digest("one", IDS, VECTORS)
     (tmp_path / "x.ark").write_bytes(of_all(float_vector))
-    assert vector_files.read(tmp_path / "x.ark").digest == one
+    assert vector_files.read_vectors(tmp_path / "x.ark").digest == one
     assert digest("turned", IDS[::-1], VECTORS[::-1]) == one
     assert digest("twice", [*IDS, IDS[0]], np.concatenate([VECTORS, VECTORS[:1]])) == one
     nudged = VECTORS.copy()
@@ -248,7 +248,7 @@ def test_the_digest_is_that_of_ids_and_vectors_alone(tmp_path: Path) -> None:
 
 def _faults(path: Path) -> list[tuple[str, str, str]]:
     with pytest.raises(DataError) as caught:
-        vector_files.read(path)
+        vector_files.read_vectors(path)
     error = caught.value
     assert error.status == 3 and error.cause and error.remedy
     for fault in error.faults:
@@ -511,7 +511,7 @@ def test_rows_of_a_tensor_are_told_by_id2idx(tmp_path: Path, caplog: pytest.LogC
     path = tensor(tmp_path / "utt-level", rows, order=list(rows))
     tensor(tmp_path / "spk-level", {"s": 0})
     for given in (path, tmp_path):
-        table = vector_files.read(given)
+        table = vector_files.read_vectors(given)
         assert {name: float(table.vectors[table.row[name], 0]) for name in table.ids} == {
             name: 1.0 + row for name, row in rows.items()
         }
@@ -524,7 +524,7 @@ def test_a_resumed_extraction_is_said_and_its_vectors_stay_whose_they_are(
     """VPC 2024 sorts rows as text when it goes on: row 10 comes before row 2."""
     rows = {f"u{number}": number for number in range(12)}
     shuffled = [f"u{number}" for number in sorted(range(12), key=str)]
-    table = vector_files.read(tensor(tmp_path / "x", rows, order=shuffled))
+    table = vector_files.read_vectors(tensor(tmp_path / "x", rows, order=shuffled))
     assert [float(table.vectors[table.row[name], 0]) for name in ("u2", "u10")] == [3.0, 11.0]
     assert "10 of 12 rows are another's by idx2spk than by id2idx" in caplog.text
 
@@ -542,7 +542,7 @@ def test_a_resumed_extraction_is_said_and_its_vectors_stay_whose_they_are(
 def test_other_tensors_are_refused(tmp_path: Path, rows: dict[str, int], held: Any, said: str) -> None:
     path = tensor(tmp_path / "x", rows, held)
     with pytest.raises(DataError) as caught:
-        vector_files.read(path)
+        vector_files.read_vectors(path)
     assert said in " ".join(fault.what for fault in caught.value.faults)
 
 
@@ -550,4 +550,4 @@ def test_a_tensor_without_its_table_is_refused(tmp_path: Path) -> None:
     path = tensor(tmp_path / "x", {"a": 0})
     (path.parent / "id2idx").unlink()
     with pytest.raises(DataError, match="the table of its rows"):
-        vector_files.read(path)
+        vector_files.read_vectors(path)

@@ -21,7 +21,7 @@ from pipeline.contracts import Training
 from pipeline.errors import ConfigError, DataError, ModelMissing
 from pipeline.extractors import wavlm
 from pipeline.extractors.wavlm import backbone
-from pipeline.extractors.wavlm.layouts import recognised
+from pipeline.extractors.wavlm.layouts import recognise
 from tests import wavlm_folders as tiny
 
 Extractor, Settings = wavlm.Extractor, wavlm.WavlmSettings
@@ -120,7 +120,7 @@ def test_layers_are_what_each_layer_gives(kind: dict[str, Any]) -> None:
     with torch.no_grad():
         model(waves)
         expected, seen = list(seen), seen
-        found = backbone.layers(model, waves)
+        found = backbone.list_layers(model, waves)
     assert len(found) == tiny.LAYERS
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
@@ -226,7 +226,7 @@ def test_what_is_learnt_is_written_and_read_back(
     again = made(written).extract([wave])[0].vector
     assert distance(again, by_parts(settings, model, wave)) < 1e-6
     assert distance(again, first) > 1e-4
-    assert recognised(written, "auto").layout == "w_nt"
+    assert recognise(written, "auto").layout == "w_nt"
     assert distance(made(written, layout=layout).extract([wave])[0].vector, again) < 1e-9
     assert Extractor.weights(Settings(source=str(written)), tmp_path).folder == written
 

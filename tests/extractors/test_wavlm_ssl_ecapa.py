@@ -273,11 +273,11 @@ def test_checkpoints_of_the_challenge_stand_on_the_wavlm_of_its_first_model(fold
     checkpoint = tmp_path / "asv_anon_x" / "CKPT+4"
     checkpoint.mkdir(parents=True)
     branches = folder / "embedding_model.ckpt"
-    assert Extractor.found(Settings(), checkpoint, folder) is None
+    assert Extractor.with_checkpoint(Settings(), checkpoint, folder) is None
     branches.rename(checkpoint / branches.name)
-    settings = Extractor.found(Settings(), checkpoint, folder)
+    settings = Extractor.with_checkpoint(Settings(), checkpoint, folder)
     assert settings is not None and settings.numeric() == Settings().numeric()
     weights = Extractor.weights(settings, tmp_path)
     (found,) = Extractor(settings, weights.folder, "cpu", 1).extract([noise(8000)])
     np.testing.assert_array_equal(found.vector, whole)
-    assert Extractor.found(Settings(source="mine"), checkpoint, folder) is None
+    assert Extractor.with_checkpoint(Settings(source="mine"), checkpoint, folder) is None

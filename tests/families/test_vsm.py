@@ -24,7 +24,7 @@ def test_it_is_the_part_of_all_matrices() -> None:
     alone = MetricFamily.measure_protected(settings, ProtectedPairs(PP, SPEAKERS, 24))
     theirs = {row.metric: row for row in whole.rows if row.condition == "PP" and row.metric in ("d_diag", "signed")}
     assert {row.metric: row for row in alone.rows} == theirs and theirs["d_diag"].low < theirs["d_diag"].value
-    assert tuple(theirs) == MetricFamily.of_protected
+    assert tuple(theirs) == MetricFamily.protected_metrics
     for name in ("similarity", "zoo"):
         part = whole.tables[name][whole.tables[name]["block"] == "PP"].reset_index(drop=True)
         pd.testing.assert_frame_equal(alone.tables[name], part)

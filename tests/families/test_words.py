@@ -16,11 +16,11 @@ from pipeline import cli
 from pipeline.contracts import FIGURE_IDENTITY, Attribute, Metric, MetricFamily, Pairs, Ranks, Row
 from pipeline.metrics.calibration import CECE_BOUNDS
 from pipeline.metrics.vsm_uncertainty import LINKAGE_BOUNDS, VSM_BOUNDS
-from pipeline.registry import component, names
+from pipeline.registry import component, list_names
 from pipeline.report import glossary
 from tests.families.runs import pair_runs, trial_runs, voices
 
-OURS = names("families")
+OURS = list_names("families")
 UNITS = {"fraction", "bit", "log10", "dB", "nat", "tag", ""}
 
 

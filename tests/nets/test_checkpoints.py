@@ -53,23 +53,23 @@ def test_a_checkpoint_that_may_not_be_opened_is_an_error_and_stays(
 
 
 def test_how_far_a_checkpoint_is_is_told_from_its_header(tmp_path: Path) -> None:
-    assert checkpoints.steps(tmp_path) == -1
+    assert checkpoints.read_steps(tmp_path) == -1
     checkpoints.save(tmp_path, "one", TENSORS, PROGRESS)
-    assert checkpoints.steps(tmp_path) == 3
+    assert checkpoints.read_steps(tmp_path) == 3
     path = tmp_path / checkpoints.FILE
     for content in (path.read_bytes()[:40], b"", b"none"):
         path.write_bytes(content)
-        assert checkpoints.steps(tmp_path) == -1
+        assert checkpoints.read_steps(tmp_path) == -1
     checkpoints.save(tmp_path, "one", TENSORS, {"losses": []})
-    assert checkpoints.steps(tmp_path) == -1
+    assert checkpoints.read_steps(tmp_path) == -1
 
 
 def test_a_training_whose_folder_another_one_took_over_goes_on(tmp_path: Path) -> None:
     """It was silent for long: suspended, say."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    kept = checkpoints.Kept(scratch, "one")
+    kept = checkpoints.Checkpoints(scratch, "one")
     kept.save(TENSORS, {"step": 3})
     scratch.rename(tmp_path / "theirs")
     kept.save(TENSORS, {"step": 4})
-    assert [checkpoints.steps(tmp_path / name) for name in ("theirs", "scratch")] == [3, 4]
+    assert [checkpoints.read_steps(tmp_path / name) for name in ("theirs", "scratch")] == [3, 4]

@@ -27,7 +27,7 @@ for block in blocks:
 for block in blocks[:-1]:
     libc.free(block)
 before = held()
-memory.give_back()
+memory.release_free_memory()
 print(before - held())
 """
 
@@ -43,6 +43,6 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     memory._glibc.cache_clear()
     try:
         assert memory._glibc() is None
-        memory.give_back()
+        memory.release_free_memory()
     finally:
         memory._glibc.cache_clear()

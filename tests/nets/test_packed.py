@@ -71,18 +71,18 @@ def test_the_packed_front_end_is_speechbrains_on_each_file(n_mels: int) -> None:
 def test_batches_keep_to_their_budget() -> None:
     sizes = np.random.default_rng(1).integers(1, 120, 300).tolist()
     for budget in (1, 50, 119, 1000, 10**6):
-        formed = batches.form(sizes, budget)
+        formed = batches.form_batches(sizes, budget)
         assert sorted(item for batch in formed for item in batch) == list(range(300))
         assert all(sum(sizes[item] for item in batch) <= budget or len(batch) == 1 for batch in formed)
         ordered = [sizes[item] for batch in formed for item in batch]
         assert ordered == sorted(sizes, reverse=True)
-    assert len(batches.form(sizes, 1000)) < sum(sizes) / 1000 * 1.2
+    assert len(batches.form_batches(sizes, 1000)) < sum(sizes) / 1000 * 1.2
 
 
 @pytest.mark.parametrize(("n", "pieces"), [(1, 1), (99, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1234, 13)])
 def test_long_audio_is_cut_into_the_fewest_uniform_pieces(n: int, pieces: int) -> None:
     wave = np.arange(n, dtype=np.float32)
-    cut = batches.cut(wave, 100)
+    cut = batches.cut_evenly(wave, 100)
     assert len(cut) == pieces
     assert np.array_equal(np.concatenate(cut), wave)
     assert max(map(len, cut)) <= 100
@@ -134,4 +134,4 @@ def test_without_a_compiler_torch_compile_is_a_fault_of_the_configuration(
     monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
     part = torch.nn.Softplus()
     with pytest.raises(ConfigError, match=r"torch\.compile does not work"):
-        batches.compiled([part], lambda: part(torch.ones(7, 3)))
+        batches.compile_parts([part], lambda: part(torch.ones(7, 3)))

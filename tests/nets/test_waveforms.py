@@ -62,16 +62,16 @@ def test_bytes_do_not_depend_on_threads_and_the_digest_follows_the_content(tmp_p
         packed.write(tmp_path / str(threads), made.sample(frac=1, random_state=threads), threads, lambda seconds: None)
     for name in (packed.SAMPLES, packed.ROWS):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
-    one = packed.of([np.ones(4), np.zeros(3)], ["x", "y"])
-    assert one.digest != packed.of([np.ones(4), np.zeros(4)], ["x", "y"]).digest
-    assert one.digest != packed.of([np.ones(4), np.zeros(3)], ["x", "z"]).digest
+    one = packed.pack_waveforms([np.ones(4), np.zeros(3)], ["x", "y"])
+    assert one.digest != packed.pack_waveforms([np.ones(4), np.zeros(4)], ["x", "y"]).digest
+    assert one.digest != packed.pack_waveforms([np.ones(4), np.zeros(3)], ["x", "z"]).digest
     assert np.allclose(one.piece(0), 1, atol=2e-5)
 
 
 @pytest.mark.parametrize("wave", [np.zeros(0), np.array([0.1, np.nan]), np.array([np.inf, 0.0])])
 def test_what_cannot_be_trained_on_is_refused_by_name(wave: np.ndarray) -> None:
     with pytest.raises(DataError, match="no samples, or some that are not finite") as error:
-        packed.of([np.ones(3), wave], ["x", "y"], ["good", "bad"])
+        packed.pack_waveforms([np.ones(3), wave], ["x", "y"], ["good", "bad"])
     assert error.value.where == "bad"
 
 

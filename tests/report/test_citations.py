@@ -59,7 +59,7 @@ def test_each_version_that_made_numbers_is_cited() -> None:
 
 
 def test_every_paper_that_our_families_name_is_known() -> None:
-    ours = registry.ours("families")
+    ours = registry.list_own_names("families")
     for family in glossary.families():
         if family.__module__.split(".")[2] in ours:
             for reference in family.references:

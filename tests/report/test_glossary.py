@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.products.checks import collect as judge
-from pipeline.registry import ours
+from pipeline.registry import list_own_names
 from pipeline.report import findings as grouping
 from pipeline.report import glossary, leaderboard, terms
 from pipeline.report.page.numbers import METRIC_COLUMNS
@@ -116,7 +116,7 @@ def page(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> str:
 def names_of_data() -> frozenset[str]:
     """Names that the data and the configuration give: they are no words of the report."""
     given = [NASTY_SYSTEM, EVIL, F, *SPEAKERS, *SUBSETS, "b2 b2r c kaldi ge2e f0 novelty index furlong cpu pooled"]
-    given += [*ours("extractors"), *ours("backends"), *ours("anonymisers")]
+    given += [*list_own_names("extractors"), *list_own_names("backends"), *list_own_names("anonymisers")]
     return frozenset(word for text in given for word in spelled(text))
 
 

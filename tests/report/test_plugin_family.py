@@ -70,7 +70,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     def install(attribute: str) -> None:
         group = registry.entry_point_group("families")
         points = (EntryPoint("furlongs", f"furlongs:{attribute}", group),)
-        monkeypatch.setattr(registry, "_points", lambda kind: points if kind == "families" else ())
+        monkeypatch.setattr(registry, "_find_entry_points", lambda kind: points if kind == "families" else ())
         _forget()
 
     yield install

@@ -229,9 +229,9 @@ def test_nobody_whom_a_network_has_learnt_from_takes_part_in_a_choice(tmp_path: 
 
     first = [name for name in ids if name not in lost]
     for speakers, vectors, choice in Told.told:
-        assert choice is not None and len(vectors) == len(choice.held) == 2 * len(first)
-        assert {name for name, held in zip(speakers, choice.held) if held} == aside - {lost_speaker}
-        assert {name for name, held in zip(speakers, choice.held) if not held} == trained_on
+        assert choice is not None and len(vectors) == len(choice.held_out) == 2 * len(first)
+        assert {name for name, held in zip(speakers, choice.held_out) if held} == aside - {lost_speaker}
+        assert {name for name, held in zip(speakers, choice.held_out) if not held} == trained_on
         told = {(first[choice.rows[a]], first[choice.rows[b]]) for a, b in zip(choice.first, choice.second)}
         assert told == set(zip(table["first"], table["second"])) and choice.speakers == record["speakers"]
         for one, other in told:
@@ -246,10 +246,10 @@ def test_nobody_whom_a_network_has_learnt_from_takes_part_in_a_choice(tmp_path: 
 def finetune_split(sexes: Mapping[str, str]) -> tuple[set[str], set[str]]:
     """Whom fine-tuning learns from and whom it leaves aside, of a set with one recording each."""
     everyone = sorted(sexes)
-    audio = waveforms.of(
+    audio = waveforms.pack_waveforms(
         [np.zeros(16, dtype=np.float32)] * len(everyone), everyone, sexes=[sexes[name] for name in everyone]
     )
-    trained, verified = pieces.split(audio)
+    trained, verified = pieces.split_utterances(audio)
     return {everyone[item] for item in trained}, {everyone[item] for item in verified}
 
 

@@ -69,7 +69,7 @@ def specs(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Specs
         {key: tensor.contiguous() for key, tensor in state.items()}, folder / "ecapa" / "embedding_model.safetensors"
     )
     waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
-    heard = packed.of(waves, ["a", "b"] * 5 + ["a"])
+    heard = packed.pack_waveforms(waves, ["a", "b"] * 5 + ["a"])
     trainer.Trainer.train(
         trainer.PhonesTrainerSettings(steps=5, channels=16, codes=32, batch=4, threads=1), heard, folder / "phones"
     )

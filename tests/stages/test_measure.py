@@ -210,7 +210,7 @@ def test_pairs_of_protected_speech_alone_are_measured_as_such(tmp_path: Path) ->
     class Adapted(_Family):
         reads: ClassVar[Reads] = "pairs"
         seen: ClassVar[list[Any]] = []
-        of_protected: ClassVar[tuple[str, ...]] = ("total",)
+        protected_metrics: ClassVar[tuple[str, ...]] = ("total",)
 
         @classmethod
         def measure_protected(cls, settings: Any, data: Any) -> Measured:

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from pipeline.errors import DataError
-from pipeline.nets.excerpts import at_speed
-from pipeline.nets.training import ahead, cosine, triangular
-from pipeline.nets.waveforms import Waveforms, of
+from pipeline.nets.training import make_ahead, rate_of_cosine, rate_of_triangle
+from pipeline.nets.waveforms import Waveforms, pack_waveforms, play_at_speed
 from pipeline.trainers.embedding import EmbeddingSettings, Trainer
-from pipeline.trainers.embedding.crops import Batch, Crops, coloured
+from pipeline.trainers.embedding.crops import Batch, Crops, make_coloured_noise
 
 TINY = Trainer.resolved(
     EmbeddingSettings(batch=4, crop_seconds=0.3, speeds=(1.0,), steps=6, channels=(16, 16, 16), aggregation=24),
@@ -27,7 +26,7 @@ SPEAKERS = [f"s{item % 6}" for item in range(18)]
 
 def noises(lengths: list[int], speakers: list[str], level: float = 0.1) -> Waveforms:
     random = np.random.default_rng(1)
-    return of([level * random.standard_normal(length).clip(-4, 4) for length in lengths], speakers)
+    return pack_waveforms([level * random.standard_normal(length).clip(-4, 4) for length in lengths], speakers)
 
 
 AUDIO = noises([16_000] * 18, SPEAKERS)
@@ -76,7 +75,7 @@ def test_short_utterances_are_repeated_and_counted() -> None:
 @pytest.mark.parametrize("speed", [0.9, 1.0, 1.1, 1.25])
 def test_speed_moves_a_tone(speed: float) -> None:
     tone = np.sin(2 * np.pi * 440 * np.arange(round(16_000 * speed)) / 16_000).astype(np.float32)
-    made = at_speed(tone, speed, 16_000)
+    made = play_at_speed(tone, speed, 16_000)
     expected = np.sin(2 * np.pi * 440 * speed * np.arange(16_000) / 16_000)
     assert made.shape == (16_000,)
     assert np.abs(made - expected)[1000:-1000].max() < 2e-3
@@ -97,7 +96,7 @@ def test_chunks_are_counted_as_vpc_2024_does_and_crops_lie_anywhere() -> None:
     audio = noises([4799, 4800, 16_000, 16_000], ["a", "a", "b", "c"])
     quiet = audio.piece(3).copy()
     quiet[4800:9600] *= 0.0004 / np.abs(quiet[4800:9600]).mean()
-    audio = of([*[audio.piece(item) for item in range(3)], quiet], audio.speakers)
+    audio = pack_waveforms([*[audio.piece(item) for item in range(3)], quiet], audio.speakers)
     made = crops(audio, items="chunks")
     # 0, 1, 3 and 3 chunks of 4800 samples, of which one is too quiet.
     assert made.chunks.tolist() == [1, 2, 2, 2, 3, 3]
@@ -134,10 +133,10 @@ def test_noise_is_added_to_half_of_the_crops_at_the_ratios_that_are_set() -> Non
 
 
 def test_a_babble_has_other_speakers_in_it_alone() -> None:
-    audio = of([np.full(16_000, level) for level in (0.125, 0.25, 0.5)], ["a", "b", "c"])
+    audio = pack_waveforms([np.full(16_000, level) for level in (0.125, 0.25, 0.5)], ["a", "b", "c"])
     made, random = crops(audio), np.random.default_rng(0)
     for speaker, others in enumerate((0.75, 0.625, 0.375)):
-        babbles = np.array([made._babble(speaker, random) for _ in range(10)])
+        babbles = np.array([made._mix_babble(speaker, random) for _ in range(10)])
         np.testing.assert_allclose(babbles, others, atol=1e-3)
 
 
@@ -145,7 +144,7 @@ def test_coloured_noise_falls_with_frequency_by_up_to_its_square() -> None:
     random = np.random.default_rng(0)
     slopes = []
     for _ in range(40):
-        power = np.abs(np.fft.rfft(coloured(16_000, random)))[1:8000] ** 2
+        power = np.abs(np.fft.rfft(make_coloured_noise(16_000, random)))[1:8000] ** 2
         bands = [power[low : 2 * low].mean() for low in (16, 64, 256, 1024, 4000)]
         slopes.append(np.polyfit(np.log([16, 64, 256, 1024, 4000]), np.log(bands), 1)[0])
     assert -2.2 < min(slopes) < -1.7
@@ -159,10 +158,10 @@ def test_batches_are_made_ahead_in_order() -> None:
         asked.append((step, threading.current_thread().name))
         return step * step
 
-    assert list(ahead(make, 3, 7)) == [(3, 9), (4, 16), (5, 25), (6, 36)]
+    assert list(make_ahead(make, 3, 7)) == [(3, 9), (4, 16), (5, 25), (6, 36)]
     assert [step for step, _ in asked] == [3, 4, 5, 6]
     assert threading.main_thread().name not in {name for _, name in asked}
-    assert list(ahead(make, 4, 4)) == []
+    assert list(make_ahead(make, 4, 4)) == []
     started, go = threading.Event(), threading.Event()
 
     def slow(step: int) -> int:
@@ -171,7 +170,7 @@ def test_batches_are_made_ahead_in_order() -> None:
             assert go.wait(10)
         return step
 
-    for step, _ in ahead(slow, 0, 2):
+    for step, _ in make_ahead(slow, 0, 2):
         if step == 0:
             # Step 1 is being made while step 0 is worked on.
             assert started.wait(10)
@@ -183,23 +182,25 @@ def test_a_fault_in_a_batch_comes_out() -> None:
         raise DataError(f"no batch {step}")
 
     with pytest.raises(DataError, match="no batch 0"):
-        list(ahead(make, 0, 3))
+        list(make_ahead(make, 0, 3))
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    rates = [cosine(step, 100, 0.1) for step in range(100)]
+    rates = [rate_of_cosine(step, 100, 0.1) for step in range(100)]
     assert np.argmax(rates) == 10
     assert rates[10] == 1
     assert rates[0] == pytest.approx(1 / 11)
     assert rates[55] == pytest.approx(0.5)
     assert np.all(np.diff(rates[10:]) < 0)
-    assert cosine(0, 1, 0.0) == 1
+    assert rate_of_cosine(0, 1, 0.0) == 1
 
 
 def test_the_triangle_is_the_one_of_torch() -> None:
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     cyclic = torch.optim.lr_scheduler.CyclicLR(optimiser, 1e-8, 0.01, step_size_up=7, cycle_momentum=False)
     for step in range(40):
-        assert 1e-8 + (0.01 - 1e-8) * triangular(step, 7) == pytest.approx(optimiser.param_groups[0]["lr"], abs=1e-9)
+        assert 1e-8 + (0.01 - 1e-8) * rate_of_triangle(step, 7) == pytest.approx(
+            optimiser.param_groups[0]["lr"], abs=1e-9
+        )
         optimiser.step()
         cyclic.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -24,9 +25,10 @@ from pipeline.extractors.ecapa import training_network
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
-from pipeline.nets.verification import Verified, better
-from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer, speakers_of
+from pipeline.nets.training import Course, Standing
+from pipeline.nets.verification import Verified
+from pipeline.nets.waveforms import Waveforms, pack_waveforms
+from pipeline.trainers.embedding import EmbeddingSettings, Trainer, list_speakers
 from pipeline.trainers.embedding import learner as _learner
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Batch
@@ -86,7 +88,7 @@ def test_the_caller_keeps_its_random_numbers_and_threads(tmp_path: Path) -> None
 
 
 def test_weights_are_those_of_the_real_class_and_the_record_says_how_they_came(tmp_path: Path) -> None:
-    audio = of([*(AUDIO.piece(item) for item in range(18)), voice(30, 9, 0.2)], [*AUDIO.speakers, "alone"])
+    audio = pack_waveforms([*(AUDIO.piece(item) for item in range(18)), voice(30, 9, 0.2)], [*AUDIO.speakers, "alone"])
     folder = trained(tmp_path / "one", audio=audio)
     model = ECAPA_TDNN(
         24, lin_neurons=8, channels=[16, 16, 16, 24], kernel_sizes=[5, 3, 3, 1], dilations=[1, 2, 3, 1],
@@ -347,9 +349,9 @@ class Script:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, numbers: list[tuple[float, float]]) -> None:
         self.numbers: Iterator[tuple[float, float]] = iter(numbers)
         self.weights: list[dict[str, torch.Tensor]] = []
-        monkeypatch.setattr(_verification, "verified", self)
+        monkeypatch.setattr(_verification, "verify", self)
 
-    def __call__(self, excerpts: _verification.Pieces, embed: Any) -> Verified:
+    def __call__(self, excerpts: _verification.Excerpts, embed: Any) -> Verified:
         self.weights.append(embed.__self__.weights())
         eer, cllr_min = next(self.numbers)
         return Verified(eer, cllr_min, len(excerpts.names), 10_000, 10_000, excerpts.same_session)
@@ -401,7 +403,7 @@ def test_within_noise_the_lower_cllr_decides() -> None:
     for eer, cllr_min, expected in (
         (0.088, 0.50, True), (0.112, 0.10, False), (0.105, 0.29, True), (0.095, 0.31, False), (0.10, 0.30, False),
     ):  # fmt: skip
-        assert better(Verified(eer, cllr_min, 17, 225, 900, True), before) is expected, (eer, cllr_min)
+        assert Verified(eer, cllr_min, 17, 225, 900, True).is_better_than(before) is expected, (eer, cllr_min)
 
 
 def test_patience_ends_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,13 +487,13 @@ def test_the_recipe_of_vpc_2024_is_what_its_code_does(tmp_path: Path, caplog: py
     assert (settings.batch, settings.micro_batch, settings.crop_seconds, settings.epochs) == (256, 256, 3.0, 10)
     assert (settings.optimiser, settings.weight_decay, settings.margin, settings.scale) == ("adam", 2e-6, 0.2, 30)
     # data_manifests/README.md, section 5: 10 epochs of about 1400 updates bring the learning rate to about 0.002.
-    assert _learner.rate(settings, 0, 1) == pytest.approx(1e-8)
-    assert _learner.rate(settings, 14_000, 1) == pytest.approx(0.00215, abs=1e-5)
-    assert _learner.rate(settings, 65_000, 1) == pytest.approx(0.01)
-    assert _learner.rate(settings, 97_500, 1) == pytest.approx(0.005, rel=1e-4)
+    assert _learner.get_learning_rate(settings, 0, 1) == pytest.approx(1e-8)
+    assert _learner.get_learning_rate(settings, 14_000, 1) == pytest.approx(0.00215, abs=1e-5)
+    assert _learner.get_learning_rate(settings, 65_000, 1) == pytest.approx(0.01)
+    assert _learner.get_learning_rate(settings, 97_500, 1) == pytest.approx(0.005, rel=1e-4)
     # The same quirks on a small network: three epochs over the chunks of nine tenths of the utterances, whatever the manifest
     # says of who speaks, and the last weights.
-    audio = of([MANY.piece(item) for item in range(48)], [f"m{item % 12}" for item in range(48)], MANY.ids)
+    audio = pack_waveforms([MANY.piece(item) for item in range(48)], [f"m{item % 12}" for item in range(48)], MANY.ids)
     small = {
         name: getattr(TINY, name) for name in ("channels", "aggregation", "embedding", "attention", "n_mels", "batch")
     }
@@ -539,14 +541,12 @@ def test_what_is_null_follows_from_the_amount_of_speech() -> None:
 
 
 def test_a_second_and_a_third_turn_without_a_better_one_are_counted_from_the_best() -> None:
-    settings = Trainer.resolved(EmbeddingSettings(patience=2), "ecapa", 100, 1000.0)
-    standing = Standing()
-    assert not standing.enough(settings)
-    standing.verified, standing.best = [{}] * 4, 1
-    assert standing.enough(settings)
-    assert not standing.enough(settings.model_copy(update={"patience": 3}))
-    assert not standing.enough(settings.model_copy(update={"patience": None}))
-    assert not standing.enough(settings.model_copy(update={"checkpoint": "last"}))
+    course = Course(learner(), lambda step: Batch([], *[np.zeros(0)] * 2), lambda _: [], 4, patience=2)
+    assert not course.is_settled(Standing())
+    standing = Standing(verified=[{}] * 4, best=1)
+    assert course.is_settled(standing)
+    for other in ({"patience": 3}, {"patience": None}, {"keep_best": False}):
+        assert not dataclasses.replace(course, **other).is_settled(standing)  # type: ignore[arg-type]
 
 
 def test_going_on_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -560,9 +560,11 @@ def test_ids_that_merge_speakers_are_no_speakers() -> None:
     """F-01 and F-02 are two people; READER-CHAPTER-NUMBER names the reader."""
     settings = TINY.model_copy(update={"speaker_from": "utterance"})
     waves = [np.ones(1600, np.float32)] * 4
-    libri = of(waves, ["19", "19", "26", "26"], ["19-198-0000", "19-227-0001", "26-495-0000", "26-496-0001"])
-    assert speakers_of(settings, libri) == ["19", "19", "26", "26"]
-    other = of(waves, ["F-01", "F-01", "F-02", "M-01"], ["F-01-0", "F-01-1", "F-02-0", "M-01-0"])
+    libri = pack_waveforms(
+        waves, ["19", "19", "26", "26"], ["19-198-0000", "19-227-0001", "26-495-0000", "26-496-0001"]
+    )
+    assert list_speakers(settings, libri) == ["19", "19", "26", "26"]
+    other = pack_waveforms(waves, ["F-01", "F-01", "F-02", "M-01"], ["F-01-0", "F-01-1", "F-02-0", "M-01-0"])
     with pytest.raises(DataError, match="3 training speakers are 2 by what their ids begin with"):
-        speakers_of(settings, other)
-    assert speakers_of(TINY, other) == ["F-01", "F-01", "F-02", "M-01"]
+        list_speakers(settings, other)
+    assert list_speakers(TINY, other) == ["F-01", "F-01", "F-02", "M-01"]

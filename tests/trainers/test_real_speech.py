@@ -17,7 +17,7 @@ import yaml
 from pipeline import audio as sound
 from pipeline.extractors import ecapa
 from pipeline.metrics import eer
-from pipeline.nets.waveforms import Waveforms, of
+from pipeline.nets.waveforms import Waveforms, pack_waveforms
 from pipeline.trainers.embedding import EmbeddingSettings, Trainer
 
 DEFAULT = Path(__file__).parents[2] / "conf" / "train" / "default.yaml"
@@ -25,7 +25,7 @@ DEFAULT = Path(__file__).parents[2] / "conf" / "train" / "default.yaml"
 
 def heard(folder: Path) -> Waveforms:
     files = sorted(folder.rglob("*.flac"))
-    return of(
+    return pack_waveforms(
         [sound.load(file)[0] for file in files], [file.parts[-3] for file in files], [file.stem for file in files]
     )
 
@@ -93,5 +93,7 @@ def test_a_real_speaker_under_two_names_is_found_and_nobody_else(speech: Path, t
         *one.speakers,
         *(f"{name}x" if name == who and item % 2 else name for item, name in enumerate(two.speakers)),
     ]
-    assert Trainer.train(EmbeddingSettings(architecture="ecapa"), of([*waves(one), *waves(two)], names), tmp_path)
+    assert Trainer.train(
+        EmbeddingSettings(architecture="ecapa"), pack_waveforms([*waves(one), *waves(two)], names), tmp_path
+    )
     assert [pair[:2] for pair in record(tmp_path)["suspected_same_speaker"]] == [[who, f"{who}x"]]

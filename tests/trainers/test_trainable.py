@@ -53,7 +53,9 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Registered by another distribution."""
     group = registry.entry_point_group("extractors")
     monkeypatch.setattr(
-        registry, "_points", lambda kind: (EntryPoint("toy", "x:Toy", group),) if kind == "extractors" else ()
+        registry,
+        "_find_entry_points",
+        lambda kind: (EntryPoint("toy", "x:Toy", group),) if kind == "extractors" else (),
     )
     monkeypatch.setattr(EntryPoint, "load", lambda self: Toy)
     registry.component.cache_clear()

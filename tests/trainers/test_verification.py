@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.nets.waveforms import Waveforms, of
+from pipeline.nets.waveforms import Waveforms, pack_waveforms
 from pipeline.trainers.embedding import EmbeddingSettings
-from pipeline.trainers.embedding.verification import pieces, split, suspected, verified
+from pipeline.trainers.embedding.verification import cut_excerpts, find_doubles, split, verify
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_utterances_are_held_out_whoever_speaks() -> None:
 def counted(lengths: list[int], speakers: list[str]) -> Waveforms:
     """Utterance i is constant at (i + 1) / 64, its n-th sample a little more."""
     waves = [(item + 1) / 64 + np.arange(length) / 2**15 for item, length in enumerate(lengths)]
-    return of(waves, speakers)
+    return pack_waveforms(waves, speakers)
 
 
 def test_excerpts_of_several_utterances_are_their_middles() -> None:
     audio = counted([100, 40, 30, 90, 50], ["a", "a", "b", "b", "c"])
-    made = pieces(audio, range(5), audio.speakers, 40, 0)
+    made = cut_excerpts(audio, range(5), audio.speakers, 40, 0)
     assert made is not None
     assert (made.names, made.same_session) == (["a", "b", "c"], False)
     assert made.speakers.tolist() == [0, 0, 1, 1, 2]
@@ -61,7 +61,7 @@ def test_excerpts_of_several_utterances_are_their_middles() -> None:
 
 def test_excerpts_of_one_utterance_do_not_overlap_and_say_so() -> None:
     audio = counted([1000, 130, 20, 90, 1], ["a", "b", "c", "d", "e"])
-    made = pieces(audio, range(5), audio.speakers, 40, 0)
+    made = cut_excerpts(audio, range(5), audio.speakers, 40, 0)
     assert made is not None
     assert made.same_session
     assert np.bincount(made.speakers).tolist() == [6, 3, 2, 2, 2]
@@ -73,21 +73,21 @@ def test_excerpts_of_one_utterance_do_not_overlap_and_say_so() -> None:
 
 def test_excerpts_are_of_some_speakers_and_some_utterances() -> None:
     audio = counted([50] * 90, [f"s{item % 9}" for item in range(90)])
-    made = pieces(audio, range(81), audio.speakers, 40, 0, most=4)
+    made = cut_excerpts(audio, range(81), audio.speakers, 40, 0, most=4)
     assert made is not None
     assert len(made.names) == 4
     assert np.bincount(made.speakers).tolist() == [6] * 4
-    assert pieces(audio, [0, 9], audio.speakers, 40, 0) is None
-    assert pieces(audio, [], audio.speakers, 40, 0) is None
+    assert cut_excerpts(audio, [0, 9], audio.speakers, 40, 0) is None
+    assert cut_excerpts(audio, [], audio.speakers, 40, 0) is None
 
 
 def test_verification_is_over_all_pairs() -> None:
     random = np.random.default_rng(0)
-    audio = of([random.uniform(-0.5, 0.5, 50) for _ in range(40)], [f"s{item % 10}" for item in range(40)])
-    excerpts = pieces(audio, range(40), audio.speakers, 40, 0)
+    audio = pack_waveforms([random.uniform(-0.5, 0.5, 50) for _ in range(40)], [f"s{item % 10}" for item in range(40)])
+    excerpts = cut_excerpts(audio, range(40), audio.speakers, 40, 0)
     assert excerpts is not None
     vectors = random.standard_normal((10, 8))[excerpts.speakers] + 0.8 * random.standard_normal((40, 8))
-    found = verified(excerpts, lambda waves: vectors)
+    found = verify(excerpts, lambda waves: vectors)
     targets, others = [], []
     for one in range(40):
         for two in range(one):
@@ -112,10 +112,10 @@ def duplicates(spread: float, speakers: int = 30, utterances: int = 6, single: b
         owners = np.concatenate([owners, speakers + np.arange(5)])
     names = [name + ("x" if name == "s3" and item // speakers % 2 else "") for item, name in enumerate(names)]
     # What is heard in an utterance is its number, so that an embedding can be looked up.
-    audio = of([np.full(20, item / 2**15) for item in range(len(names))], names)
+    audio = pack_waveforms([np.full(20, item / 2**15) for item in range(len(names))], names)
     centres = random.standard_normal((speakers + 5, 16))
     vectors = centres[owners] + spread * random.standard_normal((len(names), 16))
-    found = suspected(audio, names, 20, 0, lambda waves: vectors[np.rint(waves[:, 0] * 2**15).astype(int)])
+    found = find_doubles(audio, names, 20, 0, lambda waves: vectors[np.rint(waves[:, 0] * 2**15).astype(int)])
     cosines = [cosine for _, _, cosine in found]
     assert cosines == sorted(cosines, reverse=True)
     return [(one, two) for one, two, _ in found]
@@ -132,6 +132,6 @@ def test_a_network_that_tells_nobody_apart_suspects_nobody() -> None:
 
 
 def test_names_with_one_excerpt_each_are_not_judged() -> None:
-    audio = of([np.full(40, level) for level in (0.1, 0.2, 0.3)], ["a", "b", "c"])
-    assert suspected(audio, ["a", "a", "a"], 20, 0, lambda waves: waves) == []
-    assert suspected(audio, audio.speakers, 20, 0, lambda waves: np.ones((len(waves), 2))) == []
+    audio = pack_waveforms([np.full(40, level) for level in (0.1, 0.2, 0.3)], ["a", "b", "c"])
+    assert find_doubles(audio, ["a", "a", "a"], 20, 0, lambda waves: waves) == []
+    assert find_doubles(audio, audio.speakers, 20, 0, lambda waves: np.ones((len(waves), 2))) == []

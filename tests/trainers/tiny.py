@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pipeline.contracts import ComponentSettings, Extractor, Feature, Pretrained, numeric
-from pipeline.nets.finetunable import Finetunable
+from pipeline.nets.trainable import Finetunable
 
 FILE = "tiny.safetensors"
 

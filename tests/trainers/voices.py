@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.nets.waveforms import Waveforms, of
+from pipeline.nets.waveforms import Waveforms, pack_waveforms
 
 
 def voice(item: int, speaker: int, seconds: float = 1.0) -> np.ndarray:
@@ -22,4 +22,4 @@ def voices(speakers: Sequence[int], seconds: float = 1.0) -> Waveforms:
     """An utterance of each of these speakers, ``s3`` for speaker 3, named ``s3-0007`` for the seventh."""
     names = [f"s{speaker}" for speaker in speakers]
     ids = [f"{name}-{item:04d}" for item, name in enumerate(names)]
-    return of([voice(item, speaker, seconds) for item, speaker in enumerate(speakers)], names, ids)
+    return pack_waveforms([voice(item, speaker, seconds) for item, speaker in enumerate(speakers)], names, ids)

@@ -38,8 +38,8 @@ def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.Mo
     calls: list[list[str]] = []
     monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, calls))
     monkeypatch.setattr(ge2e, "WHEEL", replace(ge2e.WHEEL, sha256=hashlib.sha256(CONTENT).hexdigest()))
-    found = fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
-    again = fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
+    found = fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
+    again = fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert found == again
     assert found is not None
     assert (found.folder / "pretrained.pt").read_bytes() == CONTENT
@@ -51,7 +51,7 @@ def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, []))
     with pytest.raises(ModelMissing, match="not the expected ones") as caught:
-        fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
+        fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert str(tmp_path / "ge2e" / "pretrained.pt") in caught.value.remedy
     assert list((tmp_path / "ge2e").iterdir()) == []
 
@@ -60,7 +60,7 @@ def test_without_network_ge2e_says_what_to_do_by_hand(tmp_path: Path, monkeypatc
     failed = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: No matching distribution found\n")
     monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(ModelMissing, match="No matching distribution") as caught:
-        fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
+        fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert "resemblyzer/pretrained.pt" in caught.value.remedy
 
 
@@ -81,7 +81,7 @@ def test_a_hub_model_is_stored_by_revision_with_its_digests(tmp_path: Path, monk
     files = {"embedding_model.ckpt": CONTENT, "hyperparams.yaml": b"!new:os.system"}
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings(files, asked))
     settings = xvector.XVectorSettings(source="someone/some-model", revision="abc")
-    found = fetching.fetched(xvector.Extractor, settings, tmp_path)
+    found = fetching.fetch_weights(xvector.Extractor, settings, tmp_path)
     assert found is not None
     assert found.folder == tmp_path / "someone--some-model" / "abc"
     assert asked[0]["revision"] == "abc"
@@ -90,14 +90,14 @@ def test_a_hub_model_is_stored_by_revision_with_its_digests(tmp_path: Path, monk
     assert record["sha256"]["embedding_model.ckpt"] == hashlib.sha256(CONTENT).hexdigest()
     assert not (found.folder / ".cache").exists()
     assert xvector.Extractor.weights(settings, tmp_path) == found
-    fetching.fetched(xvector.Extractor, settings, tmp_path)
+    fetching.fetch_weights(xvector.Extractor, settings, tmp_path)
     assert len(asked) == 1
 
 
 def test_the_known_checksum_of_ecapa_is_enforced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings({"embedding_model.ckpt": CONTENT}, []))
     with pytest.raises(ModelMissing, match="not the expected ones"):
-        fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
+        fetching.fetch_weights(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     place = HubModel(ecapa.HUB, ecapa.REVISION, ()).folder(tmp_path)
     place.mkdir(parents=True)
     (place / "embedding_model.ckpt").write_bytes(CONTENT)
@@ -111,7 +111,7 @@ def test_without_the_hub_people_are_told_which_file_goes_where(tmp_path: Path, m
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     with pytest.raises(ModelMissing, match="no route to the hub") as caught:
-        fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
+        fetching.fetch_weights(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     assert "embedding_model.ckpt" in caught.value.remedy
     assert str(HubModel(ecapa.HUB, ecapa.REVISION, ()).folder(tmp_path)) in caught.value.remedy
 
@@ -154,7 +154,7 @@ def test_folder_digest_is_the_documented_hash(tmp_path: Path) -> None:
 
 @pytest.mark.network
 def test_the_real_hub(tmp_path: Path) -> None:
-    found = fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
+    found = fetching.fetch_weights(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     assert found is not None
     assert (found.folder / "embedding_model.ckpt").stat().st_size == 83_316_686
 

@@ -70,10 +70,10 @@ class McAdamsSettings(ComponentSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _usual_alpha(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("level", "fixed") == "fixed" and given.get("alpha") is None:
-            return {**given, "alpha": 0.8}
-        return given
+    def _usual_alpha(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("level", "fixed") == "fixed" and values.get("alpha") is None:
+            return {**values, "alpha": 0.8}
+        return values
 
     @model_validator(mode="after")
     def _consistent(self) -> McAdamsSettings:
@@ -168,14 +168,14 @@ class Anonymiser(contracts.Anonymiser):
         framing, alpha = self._framing(rate), self.alpha(utterance)
         if len(wave) < self._shortest(framing):
             return self._passed(wave, rate, alpha, SHORT)
-        made, counts = transform(wave, alpha, framing)
+        transformed, counts = transform(wave, alpha, framing)
         if _unchanged(counts):
             return self._passed(wave, rate, alpha, counts)
-        gain = self._gain(wave, made, _energy)
-        self._quantise(made, gain, np)
-        return self._anonymised(made.astype(np.float32), rate, alpha, gain, counts)
+        gain = self._gain(wave, transformed, _energy)
+        self._quantise(transformed, gain, np)
+        return self._anonymised(transformed.astype(np.float32), rate, alpha, gain, counts)
 
-    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+    def anonymise_many(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
         """Anonymise waveforms, each with its rate and utterance; on a GPU all at once.
 
         Returns:
@@ -183,18 +183,18 @@ class Anonymiser(contracts.Anonymiser):
             bits, samples differ by less than 1e-6.
         """
         if self.device == "cpu":
-            return [self.anonymise(*one) for one in waves]
+            return [self.anonymise(*spoken) for spoken in waves]
         return self._together(waves)
 
     def _together(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
         import torch
 
         alphas = [self.alpha(utterance) for _, _, utterance in waves]
-        made: dict[int, Anonymised] = {}
+        results_by_place: dict[int, Anonymised] = {}
         groups: dict[int, list[int]] = {}
         for place, (wave, rate, _) in enumerate(waves):
             if len(wave) < self._shortest(self._framing(rate)):
-                made[place] = self._passed(wave, rate, alphas[place], SHORT)
+                results_by_place[place] = self._passed(wave, rate, alphas[place], SHORT)
             else:
                 groups.setdefault(rate, []).append(place)
         with torch.inference_mode():
@@ -203,12 +203,14 @@ class Anonymiser(contracts.Anonymiser):
                 results = _transform(self.device)(sources, [alphas[place] for place in places], self._framing(rate))
                 for place, source, (result, counts) in zip(places, sources, results):
                     if _unchanged(counts):
-                        made[place] = self._passed(waves[place][0], rate, alphas[place], counts)
+                        results_by_place[place] = self._passed(waves[place][0], rate, alphas[place], counts)
                         continue
                     gain = self._gain(source, result, _energy_there)
                     self._quantise(result, gain, torch)
-                    made[place] = self._anonymised(result.float().cpu().numpy(), rate, alphas[place], gain, counts)
-        return [made[place] for place in range(len(waves))]
+                    results_by_place[place] = self._anonymised(
+                        result.float().cpu().numpy(), rate, alphas[place], gain, counts
+                    )
+        return [results_by_place[place] for place in range(len(waves))]
 
     def _framing(self, rate: int) -> Framing:
         from pipeline.anonymisers.mcadams.transform import EPS, Framing
@@ -229,23 +231,23 @@ class Anonymiser(contracts.Anonymiser):
         """Samples that a waveform has at least, else it passes as it is; infinite where a window is too short itself."""
         return framing.window + framing.first * framing.hop if framing.window > framing.order + 1 else np.inf
 
-    def _gain(self, wave: Any, made: Any, energy: Callable[[Any], float]) -> float:
+    def _gain(self, wave: Any, transformed: Any, energy: Callable[[Any], float]) -> float:
         if self.settings.mode == "default":
-            return float(np.sqrt(energy(wave) / energy(made)))
-        return 1.0 / max(float(made.max()), -float(made.min()))
+            return float(np.sqrt(energy(wave) / energy(transformed)))
+        return 1.0 / max(float(transformed.max()), -float(transformed.min()))
 
-    def _quantise(self, made: Any, gain: float, xp: Any) -> None:
+    def _quantise(self, samples: Any, gain: float, xp: Any) -> None:
         """Level and quantisation of the mode, in place; ``xp`` is numpy or torch, whichever ``made`` is of."""
-        made *= gain
+        samples *= gain
         if self.settings.mode == "default":
             return
         if self.settings.mode == "vpc2020":
-            made *= 32768.0
-            xp.clip(xp.round(made, out=made), -32768, 32767, out=made)
+            samples *= 32768.0
+            xp.clip(xp.round(samples, out=samples), -32768, 32767, out=samples)
         else:
-            made *= 32766.0
-            xp.trunc(made, out=made)
-        made /= 32768.0
+            samples *= 32766.0
+            xp.trunc(samples, out=samples)
+        samples /= 32768.0
 
     def _passed(self, wave: np.ndarray, rate: int, alpha: float, counts: dict[str, int]) -> Anonymised:
         """The waveform as it was; 16 bits take it to their nearest steps."""

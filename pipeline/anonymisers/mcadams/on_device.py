@@ -65,7 +65,7 @@ class Transform:
             signal[place] += framing.eps
             used[at + own.start : at + own.stop] = True
             alpha[at : at + own.stop] = its
-        made, status = self._through(
+        summed, status = self._through(
             signal.view(-1, hop).T.contiguous(),
             torch.from_numpy(used).to(device),
             torch.from_numpy(alpha).to(device),
@@ -73,8 +73,8 @@ class Transform:
         )
         del signal
         if framing.edges:
-            made /= torch.from_numpy(framing.weight()).to(device)[:, None]
-        flat, codes = made.T.flatten(), status.cpu().numpy()
+            summed /= torch.from_numpy(framing.weight()).to(device)[:, None]
+        flat, codes = summed.T.flatten(), status.cpu().numpy()
         results = []
         for place, at, own in zip(places, starts, frames):
             mine = codes[at + own.start : at + own.stop]
@@ -89,7 +89,7 @@ class Transform:
         hop, rows = framing.hop, len(used)
         depth = grid.shape[1] - rows
         taper = torch.from_numpy(framing.taper()).to(grid.device)[:, None]
-        made, status = torch.zeros_like(grid), torch.zeros_like(used, dtype=torch.int64)
+        summed, status = torch.zeros_like(grid), torch.zeros_like(used, dtype=torch.int64)
         start = 0
         while start < rows:
             stop = min(start + self.frames, rows)
@@ -107,9 +107,9 @@ class Transform:
             # Row by row of the grid, never by atomic additions, whose order would vary.
             for step in range(depth):
                 part = new[step * hop : (step + 1) * hop]
-                made[: len(part), start + step : stop + step] += part
+                summed[: len(part), start + step : stop + step] += part
             start = stop
-        return made, status
+        return summed, status
 
 
 def frames_through(cut: torch.Tensor, alpha: torch.Tensor, framing: Framing) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,8 +156,8 @@ def poles(filters: torch.Tensor) -> torch.Tensor:
     roots, good = _aberth(filters)
     hard = (~good).nonzero().squeeze(1)
     if len(hard):
-        found = mcadams.poles(np.ascontiguousarray(filters[:, hard].T.cpu().numpy()))
-        roots[:, hard] = torch.from_numpy(found.T).to(roots.device)
+        exact = mcadams.poles(np.ascontiguousarray(filters[:, hard].T.cpu().numpy()))
+        roots[:, hard] = torch.from_numpy(exact.T).to(roots.device)
     return roots
 
 
@@ -181,15 +181,15 @@ def _aberth(filters: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         apart = (z[:, None] - z).reciprocal_()
         apart.diagonal().zero_()
         inverse = d / p - apart.sum(1)
-        there = p.abs() <= 4e-16 * bound
-        z = torch.where(there, z, z - inverse.reciprocal())
+        converged = p.abs() <= 4e-16 * bound
+        z = torch.where(converged, z, z - inverse.reciprocal())
         # The iteration is cubic: after a step of 1e-7 the error is far below rounding.
-        done = (there | (inverse.abs() > 1e7)).all(0)
+        done = (converged | (inverse.abs() > 1e7)).all(0)
         roots[:, live], ended[live] = z, done
-        left = (~done).nonzero().squeeze(1)
-        if len(left) <= count // REST:
+        open = (~done).nonzero().squeeze(1)
+        if len(open) <= count // REST:
             break
-        live, z, a, size_of = live[left], z[:, left], a[:, left], size_of[:, left]
+        live, z, a, size_of = live[open], z[:, open], a[:, open], size_of[:, open]
     # Keep the upper half plane, and see that the lower one mirrors it.
     x, y = roots.real, roots.imag
     y = torch.where(y.abs() < SNAP, 0.0, y)
@@ -229,10 +229,10 @@ def move(roots: torch.Tensor, alpha: torch.Tensor, clip: bool) -> tuple[torch.Te
 def refilter(frames: torch.Tensor, old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Frames [n, k] through old(z) / new(z), filters [p + 1, k], from a zero state."""
     length, order = len(frames), len(old) - 1
-    made = torch.cat([frames, frames.new_zeros(order, frames.shape[1])])
+    filtered = torch.cat([frames, frames.new_zeros(order, frames.shape[1])])
     for j in range(1, order + 1):
-        made[j:length].addcmul_(old[j], frames[: length - j])
+        filtered[j:length].addcmul_(old[j], frames[: length - j])
     # Each output, once known, is taken from the next p: the state is the signal ahead, and a step is one operation.
     for t in range(length - 1):
-        made[t + 1 : t + 1 + order].addcmul_(new[1:], made[t], value=-1.0)
-    return made[:length]
+        filtered[t + 1 : t + 1 + order].addcmul_(new[1:], filtered[t], value=-1.0)
+    return filtered[:length]

@@ -84,7 +84,7 @@ def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndar
     taper = framing.taper()
     length = len(wave)
     frames = framing.frames(length)
-    made = np.zeros(length)
+    summed = np.zeros(length)
     counts = {"frames": len(frames), "near_silent": 0, "unstable": 0}
     for start in frames[::BLOCK]:
         stop = min(start + BLOCK, frames.stop)
@@ -97,10 +97,10 @@ def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndar
         new, status = frames_through(cut, alpha, framing)
         for code, name in PASSED.items():
             counts[name] += int(np.count_nonzero(status == code))
-        _overlap_add(new, taper, made, begin, hop)
+        _overlap_add(new, taper, summed, begin, hop)
     if framing.edges:
-        _divide(made, framing.weight(), lead)
-    return made, counts
+        _divide(summed, framing.weight(), lead)
+    return summed, counts
 
 
 def frames_through(cut: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndarray, np.ndarray]:
@@ -170,8 +170,8 @@ def poles(filters: np.ndarray) -> np.ndarray:
     roots, good = _aberth(filters)
     for k in np.flatnonzero(~good):
         if np.isfinite(filters[k]).all():
-            found = _eigenvalues(filters[k])
-            roots[k] = np.where(np.abs(found.imag) < SNAP, found.real, found)
+            exact = _eigenvalues(filters[k])
+            roots[k] = np.where(np.abs(exact.imag) < SNAP, exact.real, exact)
         else:
             roots[k] = np.nan
     return roots
@@ -313,7 +313,7 @@ def refilter(frames: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray
     """Frames [k, n] through old(z) / new(z), filters [k, p + 1], from a zero state."""
     count, length = frames.shape
     order = old.shape[1] - 1
-    made = np.empty((count, length))
+    filtered = np.empty((count, length))
     residual = np.empty(length)
     state = np.empty(order + 1)
     for k in range(count):
@@ -328,8 +328,8 @@ def refilter(frames: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray
             out = residual[t] + state[0]
             for j in range(order):
                 state[j] = state[j + 1] - b[j + 1] * out
-            made[k, t] = out
-    return made
+            filtered[k, t] = out
+    return filtered
 
 
 @compiled

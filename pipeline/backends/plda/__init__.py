@@ -122,7 +122,7 @@ class Backend(contracts.Backend):
         )
 
     @classmethod
-    def asks_for_found(cls, settings: PldaSettings) -> bool:
+    def reads_challenge_folder(cls, settings: PldaSettings) -> bool:
         return settings.source == "found"
 
     @classmethod

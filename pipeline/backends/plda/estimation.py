@@ -384,7 +384,7 @@ def choose_share(
     rule = {**record, "share": oracle, "rule": "oracle approximating"}
     if len(names) < FEWEST:
         return {**rule, "reason": f"{len(names)} training speakers, and it takes {FEWEST} to choose by"}
-    aside = held_out.held
+    aside = held_out.held_out
     names_learnt, learnt_speaker = np.unique(speaker[~aside], return_inverse=True)
     names_aside, aside_speaker = np.unique(speaker[aside], return_inverse=True)
     others, own = vectors[~aside], vectors[aside]

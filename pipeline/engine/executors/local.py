@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pipeline import contracts
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.engine import failures, perform
+from pipeline.engine import contracts, failures, perform
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
@@ -28,5 +27,5 @@ class Executor(contracts.Executor):
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
-        """Run tasks in the given order, which must put sources first; see :meth:`pipeline.contracts.Executor.execute`."""
+        """Run tasks in the given order, which must put sources first; see :meth:`pipeline.engine.contracts.Executor.execute`."""
         failures.raise_failures(perform.perform_tasks(tasks, stop, outcome, progress, fail_fast))

@@ -20,9 +20,8 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Literal
 
-from pipeline import contracts
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.engine import failures, pool, worker
+from pipeline.engine import contracts, failures, pool, worker
 from pipeline.engine import stop as stops
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.pool import Died, Place, Worker, count_files_left
@@ -75,7 +74,7 @@ class Executor(contracts.Executor):
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
-        """Run tasks; see :meth:`pipeline.contracts.Executor.execute`.
+        """Run tasks; see :meth:`pipeline.engine.contracts.Executor.execute`.
 
         Raises:
             ConfigError: this process may have none of its own.

@@ -18,9 +18,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from pipeline import contracts, slurm
+from pipeline import slurm
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.engine import failures, perform
+from pipeline.engine import contracts, failures, perform
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
@@ -128,13 +128,13 @@ class Executor(contracts.Sender):
         self.retries = settings.retries
 
     def require(self) -> None:
-        """See :meth:`pipeline.contracts.Sender.require`."""
+        """See :meth:`pipeline.engine.contracts.Sender.require`."""
         require_slurm()
 
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
     ) -> list[Wave]:
-        """See :meth:`pipeline.contracts.Sender.shared_out`.
+        """See :meth:`pipeline.engine.contracts.Sender.shared_out`.
 
         Raises:
             ConfigError: a GPU is asked for, and no job may have one.
@@ -161,7 +161,7 @@ class Executor(contracts.Sender):
         last: Callable[[], Any],
         folder: Path,
     ) -> list[list[str]]:
-        """See :meth:`pipeline.contracts.Sender.send`."""
+        """See :meth:`pipeline.engine.contracts.Sender.send`."""
         sent: list[list[str]] = []
         try:
             for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
@@ -176,18 +176,18 @@ class Executor(contracts.Sender):
         return sent
 
     def cancelling(self, sent: Sequence[str]) -> str:
-        """See :meth:`pipeline.contracts.Sender.cancelling`."""
+        """See :meth:`pipeline.engine.contracts.Sender.cancelling`."""
         return f"scancel {' '.join(slurm.list_main_ids(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
-        """See :meth:`pipeline.contracts.Sender.states`."""
+        """See :meth:`pipeline.engine.contracts.Sender.states`."""
         answer = slurm.query_jobs(sent) if sent else slurm.Answer()
         return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
-        """Run tasks here and now, in turn; see :meth:`pipeline.contracts.Executor.execute`."""
+        """Run tasks here and now, in turn; see :meth:`pipeline.engine.contracts.Executor.execute`."""
         failures.raise_failures(perform.perform_tasks(tasks, stop, outcome, progress, fail_fast))
 
     def _ask(self, stage: str, device: bool, **fields: Any) -> Request:

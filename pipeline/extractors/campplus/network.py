@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipeline.extractors.campplus import fbank
-from pipeline.nets.states import State, another, filled, shape
+from pipeline.nets.states import State, fill_model, get_shape, make_mismatch
 
 VERSION = "campplus network 1"
 ARCHITECTURE = "a CAM++ of 3D-Speaker"
@@ -61,18 +61,18 @@ def sizes_of(state: State) -> Sizes:
     """
 
     def size(key: str, dimensions: int, axis: int = 0) -> int:
-        return shape(state, key, ARCHITECTURE, dimensions)[axis]
+        return get_shape(state, key, ARCHITECTURE, dimensions)[axis]
 
     maps, first = size("head.conv1.weight", 4), size("xvector.tdnn.linear.weight", 3)
     bands = size("xvector.tdnn.linear.weight", 3, 1) // maps
     layer = "xvector.block1.tdnnd1"
     counts = [
-        len({found[1] for key in state if (found := re.match(rf"xvector\.block{block}\.tdnnd(\d+)\.", key))})
+        len({match[1] for key in state if (match := re.match(rf"xvector\.block{block}\.tdnnd(\d+)\.", key))})
         for block in (1, 2, 3)
     ]
     for block, count in enumerate(counts, start=1):
         if count == 0:
-            raise another(ARCHITECTURE, f"it has no tensor 'xvector.block{block}.tdnnd1.linear1.weight'")
+            raise make_mismatch(ARCHITECTURE, f"it has no tensor 'xvector.block{block}.tdnnd1.linear1.weight'")
     return Sizes(
         n_mels=8 * bands,
         maps=maps,
@@ -92,7 +92,7 @@ def build(state: State) -> CAMPPlus:
         DataError: the tensors are those of another architecture, with the first that shows it.
     """
     model = CAMPPlus(sizes_of(state))
-    filled(model, state, ARCHITECTURE)
+    fill_model(model, state, ARCHITECTURE)
     return model
 
 
@@ -112,8 +112,8 @@ class BasicResBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Maps [b, channels, bands, t] to [b, channels, bands / stride, t]."""
-        made = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
-        return functional.relu(made + self.shortcut(x))
+        hidden = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
+        return functional.relu(hidden + self.shortcut(x))
 
 
 class FCM(nn.Module):
@@ -142,31 +142,31 @@ def norm_relu(channels: int) -> nn.Sequential:
 class TDNNLayer(nn.Module):
     """The first time-delay layer: five frames, every other one; [b, c, t] to [b, d, (t + 1) // 2]."""
 
-    def __init__(self, channels: int, made: int) -> None:
+    def __init__(self, channels: int, out: int) -> None:
         super().__init__()
-        self.linear = nn.Conv1d(channels, made, 5, stride=2, padding=2, bias=False)
-        self.nonlinear = norm_relu(made)
+        self.linear = nn.Conv1d(channels, out, 5, stride=2, padding=2, bias=False)
+        self.nonlinear = norm_relu(out)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.nonlinear(self.linear(x))
-        return made
+        hidden: torch.Tensor = self.nonlinear(self.linear(x))
+        return hidden
 
 
 class CAMLayer(nn.Module):
     """A convolution whose channels are gated by what is heard in the file and in the segment."""
 
-    def __init__(self, inner: int, made: int, gate: int, dilation: int) -> None:
+    def __init__(self, inner: int, out: int, gate: int, dilation: int) -> None:
         super().__init__()
-        self.linear_local = nn.Conv1d(inner, made, 3, padding=dilation, dilation=dilation, bias=False)
+        self.linear_local = nn.Conv1d(inner, out, 3, padding=dilation, dilation=dilation, bias=False)
         self.linear1 = nn.Conv1d(inner, gate, 1)
-        self.linear2 = nn.Conv1d(gate, made, 1)
+        self.linear2 = nn.Conv1d(gate, out, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # A gate is constant within a segment, and is worked out once there.
         context = functional.avg_pool1d(x, SEGMENT, SEGMENT, ceil_mode=True) + x.mean(-1, keepdim=True)
         gates = torch.sigmoid(self.linear2(functional.relu(self.linear1(context))))
-        made: torch.Tensor = self.linear_local(x) * gates.repeat_interleave(SEGMENT, dim=-1)[..., : x.shape[-1]]
-        return made
+        hidden: torch.Tensor = self.linear_local(x) * gates.repeat_interleave(SEGMENT, dim=-1)[..., : x.shape[-1]]
+        return hidden
 
 
 class CAMDenseTDNNLayer(nn.Module):
@@ -180,8 +180,8 @@ class CAMDenseTDNNLayer(nn.Module):
         self.cam_layer = CAMLayer(sizes.inner, sizes.growth, sizes.gate, dilation)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.cam_layer(self.nonlinear2(self.linear1(self.nonlinear1(x))))
-        return made
+        hidden: torch.Tensor = self.cam_layer(self.nonlinear2(self.linear1(self.nonlinear1(x))))
+        return hidden
 
 
 class CAMDenseTDNNBlock(nn.Module):
@@ -208,8 +208,8 @@ class TransitLayer(nn.Module):
         self.linear = nn.Conv1d(channels, channels // 2, 1, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.linear(self.nonlinear(x))
-        return made
+        hidden: torch.Tensor = self.linear(self.nonlinear(x))
+        return hidden
 
 
 class StatsPool(nn.Module):
@@ -229,8 +229,8 @@ class DenseLayer(nn.Module):
         self.nonlinear = nn.Sequential(OrderedDict(batchnorm=nn.BatchNorm1d(embedding, affine=False)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.nonlinear(self.linear(x[..., None])[..., 0])
-        return made
+        vectors: torch.Tensor = self.nonlinear(self.linear(x[..., None])[..., 0])
+        return vectors
 
 
 class CAMPPlus(nn.Module):

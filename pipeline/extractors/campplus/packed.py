@@ -66,19 +66,19 @@ class Timeline:
         file[places], segment[places] = owner, of_place
         heard = np.repeat(2 * starts, counts) + _within(counts)
 
-        def there(values: np.ndarray) -> torch.Tensor:
+        def upload(values: np.ndarray) -> torch.Tensor:
             return on_device(torch.from_numpy(np.ascontiguousarray(values)), device)
 
-        self.frames = there(heard)
-        self.frames_between = there(np.setdiff1d(np.arange(2 * self.total), heard, assume_unique=True))
-        self.between = there(np.setdiff1d(np.arange(self.total), places, assume_unique=True))
-        self.file, self.segment = there(file), there(segment)
-        self.rows = there(rows[:, None].astype(np.float32))
-        held, files, parts = there(places), there(owner), there(of_place)
+        self.frames = upload(heard)
+        self.frames_between = upload(np.setdiff1d(np.arange(2 * self.total), heard, assume_unique=True))
+        self.between = upload(np.setdiff1d(np.arange(self.total), places, assume_unique=True))
+        self.file, self.segment = upload(file), upload(segment)
+        self.rows = upload(rows[:, None].astype(np.float32))
+        columns, files, parts = upload(places), upload(owner), upload(of_place)
         self.file_means = torch.zeros(len(rows), self.total, device=device)
-        self.file_means[files, held] = there((1 / rows[owner]).astype(np.float32))
-        self.contexts = self.file_means.index_select(0, there(np.repeat(np.arange(len(rows)), segments)))
-        self.contexts[parts, held] += there((1 / np.bincount(of_place)[of_place]).astype(np.float32))
+        self.file_means[files, columns] = upload((1 / rows[owner]).astype(np.float32))
+        self.contexts = self.file_means.index_select(0, upload(np.repeat(np.arange(len(rows)), segments)))
+        self.contexts[parts, columns] += upload((1 / np.bincount(of_place)[of_place]).astype(np.float32))
 
 
 def _within(counts: np.ndarray) -> np.ndarray:
@@ -97,8 +97,8 @@ class Convolution(nn.Module):
         scale, shift = affine(norm)
         weight = (conv.weight.double() * scale[:, None, None, None]).transpose(2, 3)
         self.stride, self.padding = (1, int(conv.stride[0])), (conv.kernel_size[0] - 1) // 2
-        made = weight.detach().float().contiguous(memory_format=torch.channels_last)
-        self.register_buffer("weight", made, persistent=False)
+        contiguous = weight.detach().float().contiguous(memory_format=torch.channels_last)
+        self.register_buffer("weight", contiguous, persistent=False)
         self.register_buffer("bias", shift.detach().float(), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -118,9 +118,9 @@ class Residual(nn.Module):
             self.shortcut = Convolution(narrowed, norm)
 
     def forward(self, x: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
-        made = self.second(_silent(self.first(x).relu_(), between))
-        made += x if self.shortcut is None else self.shortcut(x)
-        return _silent(made.relu_(), between)
+        hidden = self.second(_silent(self.first(x).relu_(), between))
+        hidden += x if self.shortcut is None else self.shortcut(x)
+        return _silent(hidden.relu_(), between)
 
 
 def _silent(x: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
@@ -210,10 +210,10 @@ class Dense(nn.Module):
         gates = torch.addmm(self.open_bias, gates, self.open_weight).sigmoid_()
         products = hidden @ self.local
         growth, reach, t = gates.shape[1], self.dilation, len(rows)
-        made = rows[reach : t - reach, channels : channels + growth]
-        torch.add(products[: t - 2 * reach, :growth], products[reach : t - reach, growth : 2 * growth], out=made)
-        made += products[2 * reach :, 2 * growth :]
-        made *= gates.index_select(0, time.segment[reach : t - reach])
+        grown = rows[reach : t - reach, channels : channels + growth]
+        torch.add(products[: t - 2 * reach, :growth], products[reach : t - reach, growth : 2 * growth], out=grown)
+        grown += products[2 * reach :, 2 * growth :]
+        grown *= gates.index_select(0, time.segment[reach : t - reach])
         return channels + growth
 
 
@@ -289,8 +289,8 @@ def _grown(block: nn.Module, x: torch.Tensor, time: Timeline) -> torch.Tensor:
     return rows
 
 
-def _part(whole: nn.Module, name: str, kind: type[Part]) -> Part:
-    part = whole.get_submodule(name)
+def _part(network: nn.Module, name: str, kind: type[Part]) -> Part:
+    part = network.get_submodule(name)
     assert isinstance(part, kind)
     return part
 

@@ -41,13 +41,13 @@ class Extractor(SpeechBrainExtractor):
         return settings.source not in ("trained", "auto")
 
     @classmethod
-    def takes_found(cls, settings: EcapaSettings) -> bool:
+    def takes_checkpoint(cls, settings: EcapaSettings) -> bool:
         return settings.source in ("auto", "trained")
 
     @classmethod
-    def found(cls, settings: EcapaSettings, folder: Path, beside: Path) -> EcapaSettings | None:
+    def with_checkpoint(cls, settings: EcapaSettings, folder: Path, beside: Path) -> EcapaSettings | None:
         """The attacker of the VoicePrivacy Challenge 2024; that of 2026, which hears WavLM too, is another network."""
-        if not cls.takes_found(settings) or embedding_file(folder) is None:
+        if not cls.takes_checkpoint(settings) or embedding_file(folder) is None:
             return None
         if any((place / "WavLM-Large.pt").is_file() for place in (folder, folder.parent, beside, beside.parent)):
             return None

@@ -19,7 +19,7 @@ from speechbrain.lobes.models.ECAPA_TDNN import (
 
 from pipeline.nets.packed import Convolution, Layout, affine
 from pipeline.nets.speechbrain_layout import reach
-from pipeline.nets.states import State, filled, shape
+from pipeline.nets.states import State, fill_model, get_shape
 
 ARCHITECTURE = "an ECAPA-TDNN of SpeechBrain"
 RES2NET_SCALE = 8
@@ -41,12 +41,12 @@ def sizes(state: State) -> dict[str, Any]:
     """
 
     def conv(prefix: str) -> tuple[int, int, int]:
-        out_channels, in_channels, kernel = shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
+        out_channels, in_channels, kernel = get_shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
         return out_channels, in_channels, kernel
 
     first, n_mels, kernel = conv("blocks.0.conv.conv")
     channels, kernels = [first], [kernel]
-    blocks = 1 + max(int(found[1]) for key in state if (found := re.match(r"blocks\.(\d+)\.", key)))
+    blocks = 1 + max(int(match[1]) for key in state if (match := re.match(r"blocks\.(\d+)\.", key)))
     for block in range(1, blocks):
         channels.append(conv(f"blocks.{block}.tdnn1.conv.conv")[0])
         kernels.append(conv(f"blocks.{block}.res2net_block.blocks.0.conv.conv")[2])
@@ -76,7 +76,7 @@ def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
         DataError: the state dict is of another architecture; the message names the tensor.
     """
     arguments = sizes(state)
-    return filled(ECAPA_TDNN(**arguments), state, ARCHITECTURE), arguments
+    return fill_model(ECAPA_TDNN(**arguments), state, ARCHITECTURE), arguments
 
 
 def fresh(n_mels: int, channels: list[int], embedding: int, attention: int) -> torch.nn.Module:
@@ -223,13 +223,13 @@ class Pooling(torch.nn.Module):
     def __init__(self, pooling: AttentiveStatisticsPooling, dtype: torch.dtype) -> None:
         super().__init__()
         channels = pooling.conv.conv.out_channels
-        whole = _tdnn(pooling.tdnn, torch.float32)
-        assert whole.low is not None and whole.high is not None
-        self.register_buffer("frames", whole.weight[:channels].to(dtype).contiguous(), persistent=False)
-        self.register_buffer("context", whole.weight[channels:].contiguous(), persistent=False)
-        self.register_buffer("bias", whole.bias, persistent=False)
-        self.register_buffer("low", whole.low.to(dtype), persistent=False)
-        self.register_buffer("high", whole.high.to(dtype), persistent=False)
+        attention = _tdnn(pooling.tdnn, torch.float32)
+        assert attention.low is not None and attention.high is not None
+        self.register_buffer("frames", attention.weight[:channels].to(dtype).contiguous(), persistent=False)
+        self.register_buffer("context", attention.weight[channels:].contiguous(), persistent=False)
+        self.register_buffer("bias", attention.bias, persistent=False)
+        self.register_buffer("low", attention.low.to(dtype), persistent=False)
+        self.register_buffer("high", attention.high.to(dtype), persistent=False)
         # A bias is the same at all frames of a channel, and drops out of the softmax over them.
         logits = pooling.conv.conv.weight[:, :, 0].detach().t()
         self.register_buffer("logits", logits.to(dtype).contiguous(), persistent=False)

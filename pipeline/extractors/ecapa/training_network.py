@@ -62,17 +62,17 @@ class Network(torch.nn.Module):
                 outputs.append(x)
             width = model.mfa.conv.conv.out_channels if features.is_cuda else _WIDTH
             parts = _aggregated(model.mfa, outputs, files, width)
-            pooled = _normalised(model.asp_bn.norm, _pooled(model.asp, parts, files))
+            pooled = _normalised(model.asp_bn.norm, _pool(model.asp, parts, files))
             last = model.fc.conv
             return functional.linear(pooled, last.weight[:, :, 0], last.bias)
 
 
 def _layer(layer: TDNNBlock, x: torch.Tensor, files: int) -> torch.Tensor:
     """Convolution, ReLU and batch normalisation, [T, in] to [T, out]."""
-    return _normalised(layer.norm.norm, _convolved(layer.conv.conv, x, files).relu_())
+    return _normalised(layer.norm.norm, _convolve(layer.conv.conv, x, files).relu_())
 
 
-def _convolved(conv: torch.nn.Conv1d, x: torch.Tensor, files: int) -> torch.Tensor:
+def _convolve(conv: torch.nn.Conv1d, x: torch.Tensor, files: int) -> torch.Tensor:
     """SpeechBrain's convolution, reflected at the ends of each file, [T, in] to [T, out]."""
     assert conv.bias is not None
     weight, bias = conv.weight.permute(0, 2, 1).flatten(1).to(x.dtype), conv.bias.to(x.dtype)
@@ -81,8 +81,8 @@ def _convolved(conv: torch.nn.Conv1d, x: torch.Tensor, files: int) -> torch.Tens
     reach = (conv.kernel_size[0] - 1) // 2 * conv.dilation[0]
     if len(x) // files <= reach:
         raise ValueError(f"{len(x) // files} frames are too few for a convolution that reaches {reach} beyond them")
-    made: torch.Tensor = _Convolution.apply(x, weight, bias, files, conv.dilation[0])
-    return made
+    hidden: torch.Tensor = _Convolution.apply(x, weight, bias, files, conv.dilation[0])
+    return hidden
 
 
 def _normalised(norm: torch.nn.BatchNorm1d, x: torch.Tensor, channels: slice = slice(None)) -> torch.Tensor:
@@ -109,7 +109,7 @@ def _block(block: SERes2NetBlock, x: torch.Tensor, files: int) -> torch.Tensor:
     for number, (group, layer) in enumerate(zip(groups, block.res2net_block.blocks, strict=True)):
         outputs.append(_layer(layer, group + outputs[-1] if number else group, files))
     inner = _layer(block.tdnn2, torch.cat(outputs, dim=1), files)
-    shortcut = x if block.shortcut is None else _convolved(block.shortcut.conv, x, files)
+    shortcut = x if block.shortcut is None else _convolve(block.shortcut.conv, x, files)
     gates = _gates(block.se_block, _of_files(inner, files).mean(1, dtype=_wide(inner))).to(x.dtype)
     out = torch.addcmul(_of_files(shortcut, files), _of_files(inner, files), gates[:, None])
     return out.flatten(0, 1)
@@ -126,7 +126,7 @@ def _aggregated(layer: TDNNBlock, outputs: list[torch.Tensor], files: int, width
     """The layer over the outputs [T, c] of all blocks, as parts [T, width] of its channels."""
     conv = layer.conv.conv
     if conv.kernel_size != (1,):
-        z = _convolved(conv, torch.cat(outputs, dim=1), files).relu_()
+        z = _convolve(conv, torch.cat(outputs, dim=1), files).relu_()
         return [_normalised(layer.norm.norm, z)]
     weights, dtype = conv.weight[:, :, 0], outputs[0].dtype
     parts = []
@@ -140,7 +140,7 @@ def _aggregated(layer: TDNNBlock, outputs: list[torch.Tensor], files: int, width
     return parts
 
 
-def _pooled(pooling: AttentiveStatisticsPooling, parts: list[torch.Tensor], files: int) -> torch.Tensor:
+def _pool(pooling: AttentiveStatisticsPooling, parts: list[torch.Tensor], files: int) -> torch.Tensor:
     """Mean and deviation of each channel over a file, weighted by attention: parts [T, width] to float32 [files, 2 c].
 
     The attention sees each frame beside the plain mean and deviation of its file; what its first layer makes of those two is
@@ -159,11 +159,11 @@ def _pooled(pooling: AttentiveStatisticsPooling, parts: list[torch.Tensor], file
         context = functional.linear(statistics, weight[:, sum(widths) :], context[0])
     hidden = _of_files(hidden, files) + context[:, None].to(dtype)
     hidden = _normalised(layer.norm.norm, hidden.flatten(0, 1).relu_()).tanh()
-    found = []
+    pairs = []
     by_part = zip(parts, conv.weight[:, :, 0].to(dtype).split(widths), conv.bias.split(widths), strict=True)
     for part, own, bias in by_part:
-        found.append(_Statistics.apply(part, hidden @ own.t(), bias, files, pooling.eps))
-    return torch.cat([mean for mean, _ in found] + [deviation for _, deviation in found], dim=1)
+        pairs.append(_Statistics.apply(part, hidden @ own.t(), bias, files, pooling.eps))
+    return torch.cat([mean for mean, _ in pairs] + [deviation for _, deviation in pairs], dim=1)
 
 
 def _of_files(x: torch.Tensor, files: int) -> torch.Tensor:

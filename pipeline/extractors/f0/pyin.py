@@ -211,7 +211,7 @@ def transitions(count: int, reach: int) -> tuple[np.ndarray, np.ndarray]:
 @compiled
 def _difference(signal: np.ndarray, count: int, hop: int, length: int, shortest: int, longest: int) -> np.ndarray:
     """Cumulative mean normalised difference [count, longest - shortest + 1] of frames that start every hop."""
-    made = np.empty((count, longest - shortest + 1))
+    differences = np.empty((count, longest - shortest + 1))
     products = np.empty(longest + 4)
     for k in range(count):
         frame = signal[k * hop : k * hop + length]
@@ -240,8 +240,8 @@ def _difference(signal: np.ndarray, count: int, hop: int, length: int, shortest:
             value = 2.0 * (energy - products[lag]) - (head if lag > 1 else 0.0)
             total += value
             if lag >= shortest:
-                made[k, lag - shortest] = value / (total / lag + TINY)
-    return made
+                differences[k, lag - shortest] = value / (total / lag + TINY)
+    return differences
 
 
 @compiled
@@ -257,10 +257,10 @@ def _troughs(
     where = np.empty(most, np.int64)
     chance = np.empty(most)
     decay = np.exp(-boltzmann * np.arange(most))
-    whole = (1.0 - np.exp(-boltzmann)) / (1.0 - np.exp(-boltzmann * np.maximum(np.arange(most + 1), 1)))
+    norm = (1.0 - np.exp(-boltzmann)) / (1.0 - np.exp(-boltzmann * np.maximum(np.arange(most + 1), 1)))
     for k in range(count):
         row = difference[k]
-        found = 0
+        troughs = 0
         for i in range(size):
             if i == 0:
                 trough = row[0] < row[1]
@@ -269,30 +269,30 @@ def _troughs(
             else:
                 trough = row[i] < row[i - 1] and row[i] <= row[i + 1]
             if trough:
-                where[found], heights[found], chance[found] = i, row[i], 0.0
-                found += 1
-        if found == 0:
+                where[troughs], heights[troughs], chance[troughs] = i, row[i], 0.0
+                troughs += 1
+        if troughs == 0:
             continue
         lowest = 0
-        for i in range(found):
+        for i in range(troughs):
             if heights[i] < heights[lowest]:
                 lowest = i
         for j in range(len(thresholds)):
             below = 0
-            for i in range(found):
+            for i in range(troughs):
                 if heights[i] < thresholds[j]:
                     below += 1
             if below == 0:
                 chance[lowest] += no_trough * prior[j]
                 continue
             rank = 0
-            share = prior[j] * whole[below]
-            for i in range(found):
+            share = prior[j] * norm[below]
+            for i in range(troughs):
                 if heights[i] < thresholds[j]:
                     chance[i] += share * decay[rank]
                     rank += 1
         kept = 0
-        for i in range(found):
+        for i in range(troughs):
             if chance[i] <= 0.0:
                 continue
             place = where[i]

@@ -70,11 +70,11 @@ class Batched:
         most = (tracker.longest - tracker.shortest + 1) // 2 + 2
         # entry k: of the k-th trough below a threshold, and of k troughs below it; nothing for none
         decay = np.exp(-tracker.boltzmann_parameter * np.arange(-1.0, most))
-        whole = np.expm1(-tracker.boltzmann_parameter) / np.expm1(
+        norm = np.expm1(-tracker.boltzmann_parameter) / np.expm1(
             -tracker.boltzmann_parameter * np.maximum(np.arange(most + 1), 1)
         )
-        decay[0] = whole[0] = 0.0
-        self.decay, self.whole = self._tensor(decay), self._tensor(whole)
+        decay[0] = norm[0] = 0.0
+        self.decay, self.norm = self._tensor(decay), self._tensor(norm)
 
         count, reach = len(tracker.frequencies), tracker.reach
         local, band = transitions(count, reach)
@@ -90,17 +90,17 @@ class Batched:
 
     def track(self, waves: Sequence[np.ndarray]) -> list[Pitch]:
         """Pitch of waveforms, each [n], in their order."""
-        found: dict[int, Pitch] = {}
+        pitches: dict[int, Pitch] = {}
         waiting = sorted(range(len(waves)), key=lambda index: len(waves[index]), reverse=True)
         while waiting:
             batch = waiting[: self._fit([waves[index] for index in waiting])]
             chosen = [waves[index] for index in batch]
             if len(batch) < self.few:
-                made = [self.tracker.track(wave) for wave in chosen]
+                batch_pitches = [self.tracker.track(wave) for wave in chosen]
             else:
                 try:
                     with torch.inference_mode():
-                        made = self._track(chosen)
+                        batch_pitches = self._track(chosen)
                 except torch.OutOfMemoryError:
                     self.frames = sum(self._cost(wave) for wave in chosen) // 2
                     self._recorded.clear()
@@ -108,9 +108,9 @@ class Batched:
                         "pYIN: out of memory on %s; batches of %d frames from here", self.device, self.frames
                     )
                     continue
-            found.update(zip(batch, made, strict=True))
+            pitches.update(zip(batch, batch_pitches, strict=True))
             waiting = waiting[len(batch) :]
-        return [found[index] for index in range(len(waves))]
+        return [pitches[index] for index in range(len(waves))]
 
     def _cost(self, wave: np.ndarray) -> int:
         """Memory of a file in the trellis, in frames: its own, and those that a step works on."""
@@ -147,8 +147,8 @@ class Batched:
 
         probability, where, bins, weights, periods = self._candidates(self._tensor(signal).double(), len(real))
         where = grid[where]
-        known = where >= 0
-        where, bins, weights, periods = where[known], bins[known], weights[known], periods[known]
+        inside = where >= 0
+        where, bins, weights, periods = where[inside], bins[inside], weights[inside], periods[inside]
         probability = probability[self._tensor(real)]
 
         trellis = torch.zeros(int(sizes.sum()), 2, self.count, dtype=torch.float64, device=device)
@@ -162,8 +162,8 @@ class Batched:
         lag[where[taken]] = periods[taken]
 
         cuts = np.cumsum(counts)[:-1]
-        parts = (np.split(one.cpu().numpy(), cuts) for one in (path[frames], lag[frames], probability))
-        return [tracker.read(*one) for one in zip(*parts, strict=True)]
+        parts = (np.split(part.cpu().numpy(), cuts) for part in (path[frames], lag[frames], probability))
+        return [tracker.read(*part) for part in zip(*parts, strict=True)]
 
     def _candidates(self, signal: torch.Tensor, count: int) -> tuple[torch.Tensor, ...]:
         """Probability of being voiced of the frames of the grid [count]; and of all their candidates [m], by frame and
@@ -171,10 +171,10 @@ class Batched:
         cut = signal.unfold(0, self.tracker.frame, self.tracker.hop)[:count]
         voiced, lists = [], []
         for start in range(0, count, CHUNK):
-            probability, frame, *rest = self._troughs(self._difference(cut[start : start + CHUNK]))
+            probability, frame, *columns = self._troughs(self._difference(cut[start : start + CHUNK]))
             voiced.append(probability)
-            lists.append((frame + start, *rest))
-        return torch.cat(voiced), *(torch.cat(one) for one in zip(*lists, strict=True))
+            lists.append((frame + start, *columns))
+        return torch.cat(voiced), *(torch.cat(column) for column in zip(*lists, strict=True))
 
     def _difference(self, frames: torch.Tensor) -> torch.Tensor:
         """Cumulative mean normalised difference [k, longest - shortest + 1] of frames [k, length].
@@ -189,9 +189,9 @@ class Batched:
         padded = frames.new_zeros(count, (blocks + reach) * BLOCK)
         padded[:, :length] = frames
         columns = (reach + 1) * BLOCK
-        left = padded[:, : blocks * BLOCK].view(count, blocks, BLOCK).transpose(1, 2)
+        blocked = padded[:, : blocks * BLOCK].view(count, blocks, BLOCK).transpose(1, 2)
         right = padded.as_strided((count, blocks, columns), (padded.stride(0), BLOCK, 1)).contiguous()
-        products = torch.bmm(left, right).contiguous()
+        products = torch.bmm(blocked, right).contiguous()
         products = products.as_strided((count, BLOCK, longest), (BLOCK * columns, columns + 1, 1), 1).sum(1)
         head = frames.square().cumsum(1)
         value = 2 * (head[:, -1:] - products)
@@ -230,10 +230,10 @@ class Batched:
         rank.sub_(ahead[:, frame]).mul_(below)
         prior = self.prior[:, None]
         share = self.decay.index_select(0, rank.view(-1)).view(rank.shape)
-        weight = share.mul_((prior * self.whole[troughs])[:, frame]).sum(0)
-        rest = tracker.no_trough_prob * torch.where(troughs == 0, prior, 0.0).sum(0)
+        weight = share.mul_((prior * self.norm[troughs])[:, frame]).sum(0)
+        remainder = tracker.no_trough_prob * torch.where(troughs == 0, prior, 0.0).sum(0)
         lowest = (start + heights.argmin(1))[number > 0]
-        weight[lowest] += rest[number > 0]
+        weight[lowest] += remainder[number > 0]
 
         after, before = (
             difference[frame, (place + 1).clamp_(max=size - 1)],

@@ -17,7 +17,7 @@ from pipeline.errors import ModelMissing
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.weights.fetch import fetch_wheel_file
-from pipeline.weights.find import WheelFile, fetch_command, wheel_weights
+from pipeline.weights.find import WheelFile, fetch_command, find_wheel_weights
 
 VERSION = "ge2e 1"
 FILE = "pretrained.pt"
@@ -69,19 +69,19 @@ class Extractor(EmbeddingExtractor):
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
         """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
 
-        def one(wave: np.ndarray) -> Feature:
-            reason = embedding.unusable(wave)
+        def embed(wave: np.ndarray) -> Feature:
+            reason = embedding.find_fault(wave)
             if reason:
-                return embedding.nothing(self.dimension, reason)
+                return embedding.make_unusable(self.dimension, reason)
             levelled = embedding.set_level(wave, self.settings.level, self.settings.level_dbfs)
             vector = self.encoder.embed(embedding.to_tensor(levelled, self.device))
-            return embedding.as_feature(vector.cpu().numpy())
+            return embedding.make_feature(vector.cpu().numpy())
 
-        return embedding.each(one, waveforms, self.device, self.threads)
+        return embedding.run_each(embed, waveforms, self.device, self.threads)
 
     @classmethod
     def weights(cls, settings: Ge2eSettings, models: Path) -> Weights:
-        return wheel_weights(WHEEL, models, fetch_command("extractor", settings, models))
+        return find_wheel_weights(WHEEL, models, fetch_command("extractor", settings, models))
 
     @classmethod
     def fetch(cls, settings: Ge2eSettings, models: Path) -> None:

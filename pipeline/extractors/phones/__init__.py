@@ -22,9 +22,9 @@ from pipeline.contracts import ComponentSettings, Feature, Training, Weights, nu
 from pipeline.errors import ModelMissing
 from pipeline.extractors.phones import activity
 from pipeline.extractors.phones.training import WEIGHTS, PhonesTrainerSettings, Trainer
-from pipeline.nets.embedding import inference, unusable
+from pipeline.nets.embedding import find_fault, inference
 from pipeline.nets.histograms import pool_histograms
-from pipeline.weights.find import in_folder
+from pipeline.weights.find import take_from_folder
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Extractor(contracts.Extractor):
             return self._encoded(list(pool.map(self._prepared, waveforms)))
 
     def _prepared(self, wave: np.ndarray) -> _Prepared:
-        reason = unusable(wave)
+        reason = find_fault(wave)
         if reason:
             return _Prepared(wave[:0], 0.0, np.zeros(0, dtype=bool), reason)
         power = activity.powers(wave)
@@ -161,7 +161,7 @@ class Extractor(contracts.Extractor):
                 remedy="name a folder that does, set extractor.phones.source=trained, or train a network with "
                 "voice-privacy train 'extractor=[phones]' dataset=librispeech dataset.train=FOLDER",
             )
-        return in_folder(folder, [WEIGHTS])
+        return take_from_folder(folder, [WEIGHTS])
 
     @classmethod
     def training(cls, settings: PhonesSettings, chosen: Training | None) -> Training | None:

@@ -63,5 +63,5 @@ def detect(
         if (within == loud).all():
             break
         loud = within
-    held = np.convolve(loud, np.ones(hangover + 1))[: len(loud)] > 0 if len(loud) else loud
-    return Activity(held, level)
+    active = np.convolve(loud, np.ones(hangover + 1))[: len(loud)] > 0 if len(loud) else loud
+    return Activity(active, level)

@@ -129,8 +129,8 @@ class Quantiser(nn.Module):
         self.counts.mul_(self.decay).add_(n, alpha=1 - self.decay)
         self.sums.mul_(self.decay).add_(chose.T @ vectors, alpha=1 - self.decay)
         self.idle.add_(1).masked_fill_(n > 0, 0)
-        known = self.counts > 1e-6
-        self.codes[known] = self.sums[known] / self.counts[known, None]
+        used = self.counts > 1e-6
+        self.codes[used] = self.sums[used] / self.counts[used, None]
 
     @torch.no_grad()
     def revive(self, vectors: torch.Tensor, random: np.random.Generator) -> int:
@@ -268,8 +268,8 @@ class Encoder:
             batch_seconds: how much audio, with its padding, goes through the network at a time; one block at least.
             size: codes in a block.
         """
-        found = [np.zeros(len(wave) // CODE, dtype=np.int64) for wave in waves]
-        waiting = [block for file, codes in enumerate(found) for block in blocks(file, len(codes), size)]
+        codes_of_files = [np.zeros(len(wave) // CODE, dtype=np.int64) for wave in waves]
+        waiting = [block for file, codes in enumerate(codes_of_files) for block in blocks(file, len(codes), size)]
         waiting.sort(key=lambda block: block.low - block.high)
         start = 0
         while start < len(waiting):
@@ -277,9 +277,11 @@ class Encoder:
             stop = start + max(1, int(batch_seconds * SAMPLE_RATE / CODE / longest))
             batch = waiting[start:stop]
             for block, codes in zip(batch, self._batch(batch, longest, waves, gains)):
-                found[block.file][block.first : block.last] = codes[block.first - block.low : block.last - block.low]
+                codes_of_files[block.file][block.first : block.last] = codes[
+                    block.first - block.low : block.last - block.low
+                ]
             start = stop
-        return found
+        return codes_of_files
 
     def _batch(
         self, batch: Sequence[Block], longest: int, waves: Sequence[np.ndarray], gains: Sequence[float]

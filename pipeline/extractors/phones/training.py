@@ -7,7 +7,6 @@ device give the same bytes on CPU.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,11 +14,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from pipeline import contracts
-from pipeline.contracts import ComponentSettings, numeric
+from pipeline.contracts import ComponentSettings, Waveforms, numeric
 from pipeline.errors import DataError
 from pipeline.extractors.phones.activity import FRAME, detect, powers
-from pipeline.nets.training import cosine, determinism, finite, rounds, seeded
-from pipeline.nets.waveforms import Waveforms
+from pipeline.nets.checkpoints import Checkpoints
+from pipeline.nets.training import (
+    Course,
+    Learner,
+    follow_course,
+    rate_of_cosine,
+    repeatable,
+    seed_torch,
+    take_rounds,
+    write_record,
+)
 from pipeline.seeds import generator
 
 if TYPE_CHECKING:
@@ -27,7 +35,10 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE = 16_000
 VERSION = "phones training 1"
-WEIGHTS, RECORD = "phones.safetensors", "training.json"
+WEIGHTS = "phones.safetensors"
+
+Batch = tuple[list[int], np.ndarray, np.ndarray]
+"""Utterances, crops float32 [batch, n] with active speech of power 1, and speakers int64 [batch]."""
 
 # Batches that the mean and the deviation of each mel band are taken from; utterances, and codes of each, that the record is
 # measured on.
@@ -111,25 +122,23 @@ class Trainer(contracts.Trainer):
         if not len(waveforms):
             raise DataError("there is no utterance to train on")
         crops = Crops(settings, waveforms)
-        with determinism(settings.threads):
+        with repeatable(settings.threads):
             learner = _Learner(settings, crops, device)
-            for step in range(settings.steps):
-                loss = learner.step(step)
-                if progress is not None:
-                    progress(step + 1, settings.steps, loss)
+            course = Course(
+                learner, crops.batch, lambda batch: [waveforms.ids[item] for item in batch[0]], settings.steps
+            )
+            follow_course(course, Checkpoints(None, ""), lambda: False, progress)
             learner.finish()
             measured = {
-                "training": _measured(learner.model, learner.front_end, crops, crops.trained, device),
-                "held_out": _measured(learner.model, learner.front_end, crops, crops.held_out, device),
+                "training": _measure(learner.model, learner.front_end, crops, crops.trained, device),
+                "held_out": _measure(learner.model, learner.front_end, crops, crops.held_out, device),
             }
-            state = {key: tensor.detach().cpu().contiguous() for key, tensor in learner.model.state_dict().items()}
-        save_file(state, folder / WEIGHTS)
-        text = json.dumps(_record(settings, crops, learner, measured), indent=2, sort_keys=True) + "\n"
-        (folder / RECORD).write_text(text, encoding="utf-8")
+        save_file(learner.weights(), folder / WEIGHTS)
+        write_record(folder, _record(settings, crops, learner, measured))
         return True
 
 
-class _Learner:
+class _Learner(Learner[Batch]):
     """The network in training.
 
     Attributes:
@@ -145,7 +154,7 @@ class _Learner:
         self.settings, self.crops, self.device = settings, crops, device
         self.curve: list[tuple[float, float]] = []
         self.restarted = 0
-        seeded(settings.seed, "phones initial weights")
+        seed_torch(settings.seed, "phones initial weights")
         self.model = Network(
             settings.n_mels,
             settings.channels,
@@ -165,19 +174,12 @@ class _Learner:
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=settings.learning_rate)
         self.model.train()
 
-    def step(self, step: int) -> float:
-        """One step of the optimiser and of the codes; its loss.
-
-        Raises:
-            StageFailed: the loss is not finite.
-        """
+    def gradients(self, step: int, batch: Batch) -> float:
         import torch
         from torch.nn.functional import l1_loss
 
-        settings, model, crops = self.settings, self.model, self.crops
-        for group in self.optimiser.param_groups:
-            group["lr"] = settings.learning_rate * cosine(step, settings.steps, settings.warm_up)
-        items, waves, labels = crops.batch(step)
+        settings, model = self.settings, self.model
+        _, waves, labels = batch
         truth = torch.from_numpy(labels).to(self.device)
         with torch.no_grad():
             mels = model.normalised(self.front_end(torch.from_numpy(waves).to(self.device)))
@@ -186,14 +188,20 @@ class _Learner:
         chosen, quantised, distance = model.quantiser(vectors)
         error = l1_loss(model.decoded(quantised, truth), mels)
         loss = error + settings.commitment * distance
-        value = finite(float(loss.detach()), step, [crops.audio.ids[item] for item in items])
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        self.encoded = vectors.detach(), chosen
+        self.curve.append((float(loss.detach()), float(error.detach())))
+        return self.curve[-1][0]
+
+    def update(self, step: int, steps: int) -> None:
+        import torch
+
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.learning_rate * rate_of_cosine(step, steps, self.settings.warm_up)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
         self.optimiser.step()
-        model.quantiser.update(vectors.detach(), chosen)
-        self.curve.append((value, float(error.detach())))
-        return value
+        self.model.quantiser.update(*self.encoded)
 
     def finish(self) -> None:
         """Make the network ready for use."""
@@ -201,9 +209,9 @@ class _Learner:
 
         self.model.eval()
         with torch.no_grad():
-            known = torch.tensor(self.crops.known, device=self.device)
+            trained = torch.tensor(self.crops.is_trained, device=self.device)
             # Speakers all of whose utterances are held out are decoded as the average speaker.
-            self.model.speakers.weight[~known] = self.model.speakers.weight[known].mean(0)
+            self.model.speakers.weight[~trained] = self.model.speakers.weight[trained].mean(0)
 
 
 def _record(
@@ -227,13 +235,11 @@ def _record(
         "reconstruction_end": round(float(np.mean([error for _, error in curve[-tenth:]])), 4),
         "codes_restarted": learner.restarted,
         "measured": measured,
-        "summary": _summary(settings.codes, curve[0][1], measured),
+        "summary": _summarise(settings.codes, curve[0][1], measured),
     }
 
 
-def _measured(
-    model: Network, front_end: Mels, crops: Crops, items: Sequence[int], device: str
-) -> dict[str, Any] | None:
+def _measure(model: Network, front_end: Mels, crops: Crops, items: Sequence[int], device: str) -> dict[str, Any] | None:
     """How the trained network does on utterances, up to a minute of each: the mean absolute error of the normalised mels, and the codes of the
     active speech: their perplexity (two to the entropy), how many are used, and the share of the most frequent one."""
     import torch
@@ -249,8 +255,8 @@ def _measured(
         with torch.no_grad():
             mels = model.normalised(front_end(torch.from_numpy(around)[None].to(device)))
             chosen, quantised, _ = model.quantiser(model.encoded(mels))
-            made = model.decoded(quantised, torch.tensor([crops.speaker[item]], device=device))
-            error += float((made - mels).abs().mean(1).sum())
+            decoded = model.decoded(quantised, torch.tensor([crops.speaker[item]], device=device))
+            error += float((decoded - mels).abs().mean(1).sum())
         frames += mels.shape[2]
         counts += np.bincount(chosen.cpu().numpy()[active], minlength=len(counts))
     if not counts.any():
@@ -266,15 +272,15 @@ def _measured(
     }
 
 
-def _summary(codes: int, start: float, measured: dict[str, Any]) -> str:
+def _summarise(codes: int, start: float, measured: dict[str, Any]) -> str:
     """The record in a line."""
     parts = []
-    for place, found in measured.items():
-        if found is not None:
+    for place, numbers in measured.items():
+        if numbers is not None:
             parts.append(
-                f"{place.replace('_', ' ')}: reconstruction {start:.2f} to {found['reconstruction']:.2f}, perplexity "
-                f"{found['perplexity']:.0f} of {codes} codes, {found['codes_used']} used over {found['active_codes']} "
-                f"places, the most frequent {100 * found['most_frequent']:.1f} %"
+                f"{place.replace('_', ' ')}: reconstruction {start:.2f} to {numbers['reconstruction']:.2f}, perplexity "
+                f"{numbers['perplexity']:.0f} of {codes} codes, {numbers['codes_used']} used over {numbers['active_codes']} "
+                f"places, the most frequent {100 * numbers['most_frequent']:.1f} %"
             )
     return "; ".join(parts)
 
@@ -286,7 +292,7 @@ class Crops:
         speakers: names, sorted.
         speaker: the number of each utterance's speaker.
         trained, held_out: the utterances to train on, and those for the record.
-        known: for each speaker, whether there is an utterance to train on.
+        is_trained: for each speaker, whether there is an utterance to train on.
         short: utterances met so far that are shorter than a crop, and were repeated.
     """
 
@@ -299,7 +305,7 @@ class Crops:
         n_held_out = min(round(settings.held_out * len(audio)), len(audio) - 1)
         self.held_out, self.trained = order[:n_held_out], order[n_held_out:]
         heard = {self.speaker[item] for item in self.trained}
-        self.known = [label in heard for label in range(len(self.speakers))]
+        self.is_trained = [label in heard for label in range(len(self.speakers))]
         self.length = max(1, round(settings.crop_seconds * SAMPLE_RATE / FRAME)) * FRAME + 240
         self.gains: dict[int, np.float32] = {}
         self.short: set[int] = set()
@@ -317,17 +323,17 @@ class Crops:
             self.gains[item] = np.float32(level**-0.5)
         return self.gains[item]
 
-    def batch(self, step: int) -> tuple[list[int], np.ndarray, np.ndarray]:
-        """Items [batch], crops float32 [batch, n] with active speech of power 1, and speakers int64 [batch] of a step."""
+    def batch(self, step: int) -> Batch:
+        """The crops of a step."""
         random = generator(self.settings.seed, "crops", step)
-        turn = rounds(len(self.trained), step, self.settings.batch, self.settings.seed, "round of utterances")
+        turn = take_rounds(len(self.trained), step, self.settings.batch, self.settings.seed, "round of utterances")
         items = [self.trained[place] for place in turn]
         crops = np.empty((len(items), self.length), dtype=np.float32)
         for crop, item in zip(crops, items):
-            there, gain = int(self.audio.lengths[item]), self.gain(item)
-            if there < self.length:
+            n, gain = int(self.audio.lengths[item]), self.gain(item)
+            if n < self.length:
                 self.short.add(item)
-            start = int(random.integers(max(there, self.length) - self.length + 1))
-            wave = np.resize(self.audio.piece(item, start, min(there, start + self.length)), self.length)
+            start = int(random.integers(max(n, self.length) - self.length + 1))
+            wave = np.resize(self.audio.piece(item, start, min(n, start + self.length)), self.length)
             np.multiply(wave, gain, out=crop)
         return items, crops, np.array([self.speaker[item] for item in items], dtype=np.int64)

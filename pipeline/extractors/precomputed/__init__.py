@@ -68,13 +68,13 @@ class Extractor(contracts.Extractor):
         return VectorFiles(read_tables(settings, [*labels, *again]))
 
     @classmethod
-    def asks_for_found(cls, settings: PrecomputedSettings) -> bool:
+    def reads_challenge_folder(cls, settings: PrecomputedSettings) -> bool:
         return settings.vectors == "found"
 
     @classmethod
     def with_tables(cls, settings: PrecomputedSettings, files: Mapping[str, Sequence[Path]]) -> PrecomputedSettings:
         return settings.model_copy(
-            update={"vectors": {label: [str(path) for path in several] for label, several in files.items()}}
+            update={"vectors": {label: [str(path) for path in paths] for label, paths in files.items()}}
         )
 
     @classmethod
@@ -88,7 +88,7 @@ class VectorFiles(contracts.VectorSource):
     def __init__(self, by_label: Mapping[str, VectorTable]) -> None:
         self.by_label = by_label
 
-    def holds(self, name: str) -> bool:
+    def has_system(self, name: str) -> bool:
         return name in self.by_label
 
     def select(self, name: str, wanted: pd.DataFrame, *, allow_partial: bool) -> Vectors:
@@ -101,37 +101,39 @@ def read_tables(settings: PrecomputedSettings, labels: Sequence[str]) -> dict[st
     Raises:
         DataError: with all faults of all files, and with the labels that the setting lacks.
     """
-    faults = vector_files.listed()
+    faults = vector_files.make_faults()
     vectors = settings.vectors
     assert isinstance(vectors, dict), "what is found in a challenge's folder is named before vectors are read"
     read: dict[tuple[str, ...], VectorTable | None] = {}
-    found: dict[str, VectorTable] = {}
+    tables: dict[str, VectorTable] = {}
     for label in dict.fromkeys(labels):
-        given = vectors.get(label)
-        if not given:
+        places = vectors.get(label)
+        if not places:
             near = difflib.get_close_matches(label, vectors, n=1)
             hint = f"did you mean its entry '{near[0]}'?" if near else f"it has: {', '.join(vectors) or 'none'}"
             faults.add("no-entry", f"there are no vectors of the system '{label}'; {hint}", SETTING)
             continue
-        paths = (given,) if isinstance(given, str) else tuple(given)
+        paths = (places,) if isinstance(places, str) else tuple(places)
         if paths not in read:
-            read[paths] = vector_files.gather(list(map(Path, paths)), faults)
+            read[paths] = vector_files.gather_vectors(list(map(Path, paths)), faults)
         table = read[paths]
         if table is not None:
-            found[label] = table
-    _compare(found, faults)
+            tables[label] = table
+    _compare(tables, faults)
     faults.stop(SETTING)
-    return found
+    return tables
 
 
-def _compare(found: dict[str, VectorTable], faults: Faults) -> None:
+def _compare(tables: dict[str, VectorTable], faults: Faults) -> None:
     """Tables that do not go together are faults; a warning for equal ones, for a system that changes nothing may be meant."""
-    sizes = Counter(table.vectors.shape[1] for table in found.values())
+    sizes = Counter(table.vectors.shape[1] for table in tables.values())
     if len(sizes) > 1:
-        said = "; ".join(f"those of '{label}' have {table.vectors.shape[1]} values" for label, table in found.items())
-        faults.add("dimension", f"vectors of different systems cannot be compared: {said}", SETTING)
+        sizes_by_label = "; ".join(
+            f"those of '{label}' have {table.vectors.shape[1]} values" for label, table in tables.items()
+        )
+        faults.add("dimension", f"vectors of different systems cannot be compared: {sizes_by_label}", SETTING)
     first: dict[str, str] = {}
-    for label, table in found.items():
+    for label, table in tables.items():
         if table.digest in first:
             log.warning(
                 "the vectors of '%s' are those of '%s', to the last bit: %s", label, first[table.digest], table.path
@@ -152,10 +154,10 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
     Raises:
         DataError: with all utterances that have no vector, and all vectors that would stand for several utterances.
     """
-    faults = vector_files.listed()
+    faults = vector_files.make_faults()
     keys = list(zip(*(rows[name].astype(str) for name in ("set", "utterance", "speaker")), strict=True))
     places: list[int | None] = []
-    lost: dict[str, list[str]] = {}
+    missing_by_set: dict[str, list[str]] = {}
     plain: set[int] = set()
     prefixed: dict[int, set[str]] = {}
     for in_set, utterance, speaker in keys:
@@ -168,29 +170,27 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
                 prefixed.setdefault(place, set()).add(utterance)
         places.append(place)
         if place is None:
-            lost.setdefault(in_set, []).append(utterance)
+            missing_by_set.setdefault(in_set, []).append(utterance)
             if not allow_partial:
-                what = f"utterance '{utterance}' of {in_set} (speaker {speaker}) has no vector"
-                faults.add("missing-vector", what, table.path)
+                sentence = f"utterance '{utterance}' of {in_set} (speaker {speaker}) has no vector"
+                faults.add("missing-vector", sentence, table.path)
     for place, utterances in prefixed.items():
         if place in plain or len(utterances) > 1:
-            said = ", ".join(f"'{name}'" for name in sorted(utterances))
+            listing = ", ".join(f"'{name}'" for name in sorted(utterances))
             also = "and of the utterance of that name " if place in plain else ""
-            faults.add("ambiguous", f"'{table.ids[place]}' would be the vector of {said} {also}at once", table.path)
-    missing = sum(len(names) for names in lost.values())
-    said = "; ".join(f"{len(names)} of {in_set} ({join_few(names, 3)})" for in_set, names in lost.items())
-    what = (
-        f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {join_few(table.ids, 3)}"
-    )
-    faults.stop(table.path, what if missing and not allow_partial else "")
+            faults.add("ambiguous", f"'{table.ids[place]}' would be the vector of {listing} {also}at once", table.path)
+    missing = sum(len(names) for names in missing_by_set.values())
+    listing = "; ".join(f"{len(names)} of {in_set} ({join_few(names, 3)})" for in_set, names in missing_by_set.items())
+    sentence = f"{missing} of {len(keys)} utterances have no vector: {listing}; ids of the file are like {join_few(table.ids, 3)}"
+    faults.stop(table.path, sentence if missing and not allow_partial else "")
 
     vectors = np.zeros((len(keys), table.vectors.shape[1]), np.float32)
-    held = np.array([place is not None for place in places], bool)
-    vectors[held] = table.vectors[[place for place in places if place is not None]]
+    present = np.array([place is not None for place in places], bool)
+    vectors[present] = table.vectors[[place for place in places if place is not None]]
     return Vectors(
         tuple(utterance for _, utterance, _ in keys),
         tuple(speaker for _, _, speaker in keys),
         vectors,
-        held.astype(np.float64),
-        tuple("" if one else f"{table.path} holds no vector of it" for one in held),
+        present.astype(np.float64),
+        tuple("" if is_present else f"{table.path} holds no vector of it" for is_present in present),
     )

@@ -109,7 +109,7 @@ _UNPACKED, _FREE = 100, 256 << 20
 """An npz may unpack to so many times its size; real numbers hardly shrink at all. Below so many bytes nobody minds."""
 
 
-def listed() -> Faults:
+def make_faults() -> Faults:
     """An empty list of faults of files of vectors."""
     return Faults(KINDS, "the vectors have")
 
@@ -148,12 +148,12 @@ class _Vector:
 class _Refused(Exception):
     """A fault of one vector or file, until it is listed."""
 
-    def __init__(self, kind: str, what: str) -> None:
-        super().__init__(what)
-        self.kind, self.what = kind, what
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind, self.what = kind, sentence
 
 
-def read(path: Path) -> VectorTable:
+def read_vectors(path: Path) -> VectorTable:
     """Vectors by id of a file or of all files below a folder.
 
     Formats: Kaldi ``*.scp`` and ``*.ark`` (binary or text; a matrix with one row is a vector), ``*.parquet`` (a column ``id``
@@ -165,36 +165,36 @@ def read(path: Path) -> VectorTable:
     Raises:
         DataError: with all faults.
     """
-    faults = listed()
-    table = gather([path], faults)
+    faults = make_faults()
+    table = gather_vectors([path], faults)
     faults.stop(path)
     assert table is not None
     return table
 
 
-def gather(paths: Sequence[Path], faults: Faults) -> VectorTable | None:
+def gather_vectors(paths: Sequence[Path], faults: Faults) -> VectorTable | None:
     """As :func:`read` for one path or several together, but faults are listed in ``faults``; None if there were any."""
-    several = [Path(one).expanduser().absolute() for one in paths]
-    path = several[0] if len(several) == 1 else Path(os.path.commonpath(several))
+    places = [Path(place).expanduser().absolute() for place in paths]
+    path = places[0] if len(places) == 1 else Path(os.path.commonpath(places))
     before = len(faults.found)
-    found: list[_Vector] = []
-    files = list(dict.fromkeys(file for one in several for file in _files(one, faults)))
+    vectors: list[_Vector] = []
+    files = list(dict.fromkeys(file for place in places for file in _list_files(place, faults)))
     scps = [file for file in files if file.suffix.lower() == ".scp"]
     try:
         # Together, because recipes leave xvector.1.scp, xvector.2.scp, ... beside the xvector.scp of all.
-        found += _entries(scps, faults)
+        vectors += _read_scps(scps, faults)
         for file in files:
             if file not in scps:
-                found += _read(file, faults)
+                vectors += _read_file(file, faults)
     except OSError as error:
         faults.add("malformed", f"cannot be read ({error.strerror or error})", error.filename or path)
-    if len(faults.found) == before and not found:
+    if len(faults.found) == before and not vectors:
         faults.add("empty", "there are no vectors", path)
-    table = _table(path, found, faults) if found else None
+    table = _make_table(path, vectors, faults) if vectors else None
     return table if len(faults.found) == before else None
 
 
-def _files(path: Path, faults: Faults) -> list[Path]:
+def _list_files(path: Path, faults: Faults) -> list[Path]:
     """The files to read, by the order of their relative paths. Links are followed, each folder once."""
     if not path.is_dir():
         suffix = path.suffix.lower()
@@ -238,39 +238,41 @@ def _files(path: Path, faults: Faults) -> list[Path]:
     return sorted(chosen)
 
 
-def _table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
+def _make_table(path: Path, vectors_by_id: Sequence[_Vector], faults: Faults) -> VectorTable:
     """Check vectors and put them in the order of their ids."""
-    dimensions = Counter(len(one.values) for one in found)
+    dimensions = Counter(len(vector.values) for vector in vectors_by_id)
     (dimension, usual), *_ = dimensions.most_common(1)
-    for one in found:
-        if len(one.values) != dimension:
-            what = f"'{one.id}' has {len(one.values)} values, but {usual} of {len(found)} vectors have {dimension}"
-            faults.add("dimension", what, one.where)
+    for vector in vectors_by_id:
+        if len(vector.values) != dimension:
+            sentence = f"'{vector.id}' has {len(vector.values)} values, but {usual} of {len(vectors_by_id)} vectors have {dimension}"
+            faults.add("dimension", sentence, vector.where)
     if dimension == 0:
         faults.add("malformed", "the vectors have no values", path)
-    found = [replace(one, id=normalise_name(one.id)) for one in found if len(one.values) == dimension]
-    found = sorted(found, key=lambda one: one.id)
-    vectors = np.empty((len(found), dimension), np.float32)
+    vectors_by_id = [
+        replace(vector, id=normalise_name(vector.id)) for vector in vectors_by_id if len(vector.values) == dimension
+    ]
+    vectors_by_id = sorted(vectors_by_id, key=lambda vector: vector.id)
+    vectors = np.empty((len(vectors_by_id), dimension), np.float32)
     # What is beyond the range of float32 becomes infinite, and is refused as that.
     with np.errstate(over="ignore"):
-        for row, one in enumerate(found):
-            vectors[row] = one.values
+        for row, vector in enumerate(vectors_by_id):
+            vectors[row] = vector.values
     finite: np.ndarray = np.asarray(np.isfinite(vectors).all(axis=1))
     zero: np.ndarray = np.asarray((vectors == 0).all(axis=1))
     kept: list[int] = []
-    for row, one in enumerate(found):
+    for row, vector in enumerate(vectors_by_id):
         if not finite[row]:
-            faults.add("not-finite", f"'{one.id}' has values that are NaN, infinite or beyond float32", one.where)
+            faults.add("not-finite", f"'{vector.id}' has values that are NaN, infinite or beyond float32", vector.where)
         elif zero[row] and dimension:
-            faults.add("zero", f"'{one.id}' is zero in all its values", one.where)
-        if kept and found[kept[-1]].id == one.id:
-            first = found[kept[-1]]
+            faults.add("zero", f"'{vector.id}' is zero in all its values", vector.where)
+        if kept and vectors_by_id[kept[-1]].id == vector.id:
+            first = vectors_by_id[kept[-1]]
             if not np.array_equal(vectors[kept[-1]], vectors[row]) and finite[row] and finite[kept[-1]]:
-                faults.add("duplicate", f"'{one.id}' has another vector at {first.where}", one.where)
+                faults.add("duplicate", f"'{vector.id}' has another vector at {first.where}", vector.where)
         else:
             kept.append(row)
     vectors = np.ascontiguousarray(vectors[kept])
-    ids = tuple(found[row].id for row in kept)
+    ids = tuple(vectors_by_id[row].id for row in kept)
     content = hashlib.sha256(vectors.astype("<f4", copy=False).tobytes()).hexdigest()
     return VectorTable(ids, vectors, digest("vectors by id", ids, dimension, content), path)
 
@@ -288,28 +290,28 @@ class _Entry:
     where: str = field(compare=False)
 
 
-def _entries(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
+def _read_scps(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
     """The vectors that scps point to; every line is checked before any archive is opened."""
-    entries = dict.fromkeys(entry for scp in scps for entry in _lines(scp, faults))
+    entries = dict.fromkeys(entry for scp in scps for entry in _read_scp(scp, faults))
     by_ark: dict[Path, list[_Entry]] = defaultdict(list)
     for entry in entries:
         by_ark[entry.ark].append(entry)
-    found = []
-    for ark, several in by_ark.items():
+    vectors = []
+    for ark, lines in by_ark.items():
         with open_regular(ark, LARGEST) as stream:
             size = os.fstat(stream.fileno()).st_size
-            for entry in sorted(several, key=lambda one: one.offset):
+            for entry in sorted(lines, key=lambda line: line.offset):
                 stream.seek(entry.offset)
                 try:
-                    values = _object(stream, size)
+                    values = _read_object(stream, size)
                 except _Refused as error:
                     faults.add(error.kind, f"'{entry.id}' in {ark}:{entry.offset}: {error.what}", entry.where)
                 else:
-                    found.append(_Vector(entry.id, values, entry.where))
-    return found
+                    vectors.append(_Vector(entry.id, values, entry.where))
+    return vectors
 
 
-def _lines(scp: Path, faults: Faults) -> list[_Entry]:
+def _read_scp(scp: Path, faults: Faults) -> list[_Entry]:
     """The sound lines of an scp."""
     places: dict[str, Path | None] = {}
     entries = []
@@ -322,13 +324,13 @@ def _lines(scp: Path, faults: Faults) -> list[_Entry]:
         parsed = re.fullmatch(r"(.+):([0-9]{1,18})", place)
         file, offset = (parsed[1], int(parsed[2])) if parsed else (place, 0)
         if place.startswith("|") or place.endswith("|") or file.rstrip().endswith("|") or file == "-":
-            what = "reads the standard input" if file == "-" else f"is a command: {place}"
-            faults.add("command", f"'{name}' {what}", where)
+            sentence = "reads the standard input" if file == "-" else f"is a command: {place}"
+            faults.add("command", f"'{name}' {sentence}", where)
         elif place.endswith("]") and "[" in place:
             faults.add("matrix", f"'{name}' is a cut of a matrix: {place}", where)
         else:
             if file not in places:
-                places[file] = _ark_of(file, scp.parent)
+                places[file] = _find_archive(file, scp.parent)
             ark = places[file]
             if ark is None:
                 faults.add("missing-ark", f"'{name}': there is no archive {file}", where)
@@ -337,22 +339,22 @@ def _lines(scp: Path, faults: Faults) -> list[_Entry]:
     return entries
 
 
-def _ark_of(name: str, folder: Path) -> Path | None:
+def _find_archive(name: str, folder: Path) -> Path | None:
     """The archive of a path in an scp. Kaldi's start where the recipe ran, which is mostly a folder above the scp."""
     starts = [folder, Path.cwd(), *folder.parents]
     return next((start / name for start in starts if (start / name).is_file()), None)
 
 
-def _ark(path: Path, faults: Faults) -> list[_Vector]:
-    found: list[_Vector] = []
+def _read_ark(path: Path, faults: Faults) -> list[_Vector]:
+    vectors: list[_Vector] = []
     with open_regular(path, LARGEST) as stream:
         size = os.fstat(stream.fileno()).st_size
         name = ""
         try:
-            while name := _token(stream):
+            while name := _read_token(stream):
                 start = stream.tell()
                 try:
-                    found.append(_Vector(name, _object(stream, size), f"{path}:{start}"))
+                    vectors.append(_Vector(name, _read_object(stream, size), f"{path}:{start}"))
                 except _Refused as error:
                     faults.add(error.kind, f"'{name}': {error.what}", f"{path}:{start}")
                     # After a matrix the next id follows; after anything else it cannot be found.
@@ -360,10 +362,10 @@ def _ark(path: Path, faults: Faults) -> list[_Vector]:
                         break
         except _Refused as error:
             faults.add(error.kind, error.what, f"{path}:{stream.tell()}")
-    return found
+    return vectors
 
 
-def _token(stream: BinaryIO) -> str:
+def _read_token(stream: BinaryIO) -> str:
     """The next id of an archive, with the blank after it; '' at the end."""
     token = b""
     while byte := stream.read(1):
@@ -379,7 +381,7 @@ def _token(stream: BinaryIO) -> str:
         raise _Refused("malformed", "an id that is no text: this is no Kaldi archive, or it is damaged") from None
 
 
-def _object(stream: BinaryIO, size: int) -> np.ndarray:
+def _read_object(stream: BinaryIO, size: int) -> np.ndarray:
     """The vector [d] that begins here in an archive of ``size`` bytes; the stream is left behind it.
 
     The header is read here first: kaldiio unpickles what begins with PKL, and takes a vector that ends early for a short one.
@@ -391,8 +393,8 @@ def _object(stream: BinaryIO, size: int) -> np.ndarray:
     head = stream.read(32)
     stream.seek(start)
     if not head.startswith(b"\0B"):
-        return _text(stream, head)
-    shape, length = _header(head)
+        return _read_text_vector(stream, head)
+    shape, length = _read_header(head)
     if start + length > size:
         raise _Refused("malformed", f"the archive ends early: {length} bytes are to follow, and {size - start} do")
     if len(shape) == 2 and shape[0] != 1:
@@ -405,18 +407,18 @@ def _object(stream: BinaryIO, size: int) -> np.ndarray:
     values = np.asarray(read_kaldi(stream))
     if len(shape) == 1:
         return values
-    return _single(values)
+    return _take_single_row(values)
 
 
-def _header(head: bytes) -> tuple[tuple[int, ...], int]:
+def _read_header(head: bytes) -> tuple[tuple[int, ...], int]:
     """The shape that a binary header tells, and the bytes of header and values together."""
     kind = head[2:].split(b" ")[0]
     begin = 3 + len(kind)
-    one, two, packed = "<Bi", "<BiBi", "<8xii"
-    layout = {b"FV": one, b"DV": one, b"FM": two, b"DM": two, b"CM": packed, b"CM2": packed, b"CM3": packed}
+    single, two, packed = "<Bi", "<BiBi", "<8xii"
+    layout = {b"FV": single, b"DV": single, b"FM": two, b"DM": two, b"CM": packed, b"CM2": packed, b"CM3": packed}
     if kind not in layout:
-        what = "integers" if head[2:3] == b"\4" else f"the binary type {kind[:8]!r}"
-        raise _Refused("malformed", f"{what} instead of a vector of real numbers")
+        contents = "integers" if head[2:3] == b"\4" else f"the binary type {kind[:8]!r}"
+        raise _Refused("malformed", f"{contents} instead of a vector of real numbers")
     try:
         numbers: tuple[int, ...] = struct.unpack_from(layout[kind], head, begin)
     except struct.error:
@@ -432,20 +434,20 @@ def _header(head: bytes) -> tuple[tuple[int, ...], int]:
     return shape, begin + width * count + (8 * shape[1] if kind == b"CM" else 0)
 
 
-def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
+def _read_text_vector(stream: BinaryIO, head: bytes) -> np.ndarray:
     """A vector ``[ 1 2.5 … ]`` or a matrix with a row a line.
 
     Not by kaldiio, which takes all values for integers when the first has no point.
     """
     if not head.lstrip().startswith(b"["):
-        known = {
+        magics = {
             b"PKL": "pickle",
             b"NPY": "malformed",
             b"AUDIO": "malformed",
             b"RIFF": "malformed",
             b"fLaC": "malformed",
         }
-        for magic, kind in known.items():
+        for magic, kind in magics.items():
             if head.startswith(magic):
                 raise _Refused(kind, f"an object of the type {magic.decode()} instead of a vector")
         raise _Refused("malformed", "neither a binary nor a text vector begins here")
@@ -457,9 +459,9 @@ def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
         if not line:
             raise _Refused("malformed", "the archive ends early: no ']' follows")
         text += line
-    inside, _, rest = text.partition(b"]")
-    if rest.strip():
-        raise _Refused("malformed", f"{rest.strip()[:20]!r} follows a vector in its line")
+    inside, _, following = text.partition(b"]")
+    if following.strip():
+        raise _Refused("malformed", f"{following.strip()[:20]!r} follows a vector in its line")
     lines = [line.split() for line in inside.replace(b"[", b" ", 1).split(b"\n")]
     try:
         rows = [[float(value) for value in line] for line in lines if line]
@@ -467,10 +469,10 @@ def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
         raise _Refused("malformed", f"not a number: {error}") from None
     if len({len(row) for row in rows}) > 1:
         raise _Refused("matrix", f"{len(rows)} rows of different lengths instead of one vector")
-    return _single(np.array(rows or [[]], np.float64))
+    return _take_single_row(np.array(rows or [[]], np.float64))
 
 
-def _single(matrix: np.ndarray) -> np.ndarray:
+def _take_single_row(matrix: np.ndarray) -> np.ndarray:
     if len(matrix) != 1:
         raise _not_single(matrix.shape)
     row: np.ndarray = matrix[0]
@@ -484,7 +486,7 @@ def _not_single(shape: Sequence[int]) -> _Refused:
 # Tables ----------------------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path, faults: Faults) -> list[_Vector]:
+def _read_file(path: Path, faults: Faults) -> list[_Vector]:
     try:
         return _READERS[path.suffix.lower()](path, faults)
     except _Refused as error:
@@ -496,10 +498,10 @@ def _read(path: Path, faults: Faults) -> list[_Vector]:
     return []
 
 
-def _fits(what: str, size: int) -> None:
+def _check_memory(title: str, size: int) -> None:
     """Refuse what takes more memory than there is, before it is asked for."""
     if size > read_memory():
-        raise _Refused("too-large", f"{what} takes {size:,} bytes, and this machine has {read_memory():,}")
+        raise _Refused("too-large", f"{title} takes {size:,} bytes, and this machine has {read_memory():,}")
 
 
 def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:
@@ -509,10 +511,10 @@ def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:
         raise _Refused(
             "malformed", f"'vectors' is {vectors.dtype} [{shape}], not a matrix of real numbers, one row an id"
         )
-    return _paired(path, ids, list(vectors))
+    return _pair_with_ids(path, ids, list(vectors))
 
 
-def _paired(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> list[_Vector]:
+def _pair_with_ids(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> list[_Vector]:
     if len(ids) != len(vectors):
         raise _Refused("ids", f"{len(ids)} ids for {len(vectors)} vectors")
     if not all(ids):
@@ -520,8 +522,8 @@ def _paired(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> li
     return [_Vector(name, vector, str(path)) for name, vector in zip(ids, vectors)]
 
 
-def _npz(path: Path, faults: Faults) -> list[_Vector]:
-    held: dict[str, np.ndarray] = {}
+def _read_npz(path: Path, faults: Faults) -> list[_Vector]:
+    arrays: dict[str, np.ndarray] = {}
     with open_regular(path, LARGEST) as stream:
         if not zipfile.is_zipfile(stream):
             stream.seek(0)
@@ -531,32 +533,32 @@ def _npz(path: Path, faults: Faults) -> list[_Vector]:
             _check_npz(stream)
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                held = {name: archive[name] for name in ("ids", "vectors")}
+                arrays = {name: archive[name] for name in ("ids", "vectors")}
         except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
             if "allow_pickle" in str(error):
                 raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects") from None
             raise _Refused("malformed", f"is damaged ({error})") from None
-    ids = held["ids"]
+    ids = arrays["ids"]
     if ids.ndim != 1 or ids.dtype.kind not in "US":
         raise _Refused("ids", f"'ids' is {ids.dtype} of {ids.ndim} dimensions, not a list of texts")
     if ids.dtype.kind == "S":
         ids = np.char.decode(ids, "utf-8", "replace")
-    return _rows(path, [str(name) for name in ids], held["vectors"])
+    return _rows(path, [str(name) for name in ids], arrays["vectors"])
 
 
 def _check_npz(stream: BinaryIO) -> None:
     """What the two arrays will take is checked before any of it is unpacked: by the list of contents, and by their headers."""
     with zipfile.ZipFile(stream) as archive:
-        held = archive.namelist()
+        members = archive.namelist()
         for name in ("ids", "vectors"):
-            if f"{name}.npy" not in held:
-                names = ", ".join(one.removesuffix(".npy") for one in held)
+            if f"{name}.npy" not in members:
+                names = ", ".join(member.removesuffix(".npy") for member in members)
                 raise _Refused("malformed", f"there is no array '{name}' (there are: {names})")
             listed = archive.getinfo(f"{name}.npy")
-            _fits(f"the array '{name}'", listed.file_size)
+            _check_memory(f"the array '{name}'", listed.file_size)
             if listed.file_size > max(_FREE, _UNPACKED * listed.compress_size):
-                what = f"the array '{name}' unpacks from {listed.compress_size:,} bytes to {listed.file_size:,}"
-                raise _Refused("too-large", f"{what}: no vectors shrink like that")
+                sentence = f"the array '{name}' unpacks from {listed.compress_size:,} bytes to {listed.file_size:,}"
+                raise _Refused("too-large", f"{sentence}: no vectors shrink like that")
             with archive.open(listed) as packed:
                 version = np.lib.format.read_magic(packed)
                 header = (
@@ -566,13 +568,13 @@ def _check_npz(stream: BinaryIO) -> None:
                 if kind.hasobject:
                     raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects")
                 if packed.tell() + math.prod(shape) * kind.itemsize != listed.file_size:
-                    what = (
+                    sentence = (
                         f"the array '{name}' of {' × '.join(map(str, shape))} {kind} is no {listed.file_size:,} bytes"
                     )
-                    raise _Refused("malformed", f"is damaged ({what})")
+                    raise _Refused("malformed", f"is damaged ({sentence})")
 
 
-def _safetensors(path: Path, faults: Faults) -> list[_Vector]:
+def _read_safetensors(path: Path, faults: Faults) -> list[_Vector]:
     from safetensors import SafetensorError, safe_open
 
     with open_regular(path, LARGEST):
@@ -582,15 +584,15 @@ def _safetensors(path: Path, faults: Faults) -> list[_Vector]:
             names, metadata = list(stored.keys()), stored.metadata() or {}
             if "vectors" not in names:
                 raise _Refused("malformed", f"there is no tensor 'vectors' (there are: {', '.join(names)})")
-            _fits("the tensor 'vectors'", 8 * math.prod(stored.get_slice("vectors").get_shape()))
+            _check_memory("the tensor 'vectors'", 8 * math.prod(stored.get_slice("vectors").get_shape()))
             vectors = np.asarray(stored.get_tensor("vectors"))
     except (SafetensorError, TypeError) as error:
         # TypeError: a type that numpy has not, bfloat16.
         raise _Refused("malformed", f"cannot be read ({error})") from None
-    return _rows(path, _id_table(path, metadata.get("ids")), vectors)
+    return _rows(path, _read_ids(path, metadata.get("ids")), vectors)
 
 
-def _id_table(path: Path, stored: str | None) -> list[str]:
+def _read_ids(path: Path, stored: str | None) -> list[str]:
     """The ids of a file of tensors, from the file beside it or from its metadata."""
     beside = path.with_name(f"{path.stem}.ids.txt")
     tables: list[list[str]] = []
@@ -614,13 +616,13 @@ def _id_table(path: Path, stored: str | None) -> list[str]:
     return tables[0]
 
 
-def _parquet(path: Path, faults: Faults) -> list[_Vector]:
+def _read_parquet(path: Path, faults: Faults) -> list[_Vector]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with open_regular(path, LARGEST) as stream:
-            _fits("the table", bounds.check_parquet(stream))
+            _check_memory("the table", bounds.check_parquet(stream))
             table = pq.ParquetFile(stream).read()
     except (NotRegular, TooLarge):
         raise
@@ -634,11 +636,11 @@ def _parquet(path: Path, faults: Faults) -> list[_Vector]:
     if not (pa.types.is_string(values) or pa.types.is_large_string(values)) or ids.null_count:
         raise _Refused("ids", f"the column {column} is {ids.type} with {ids.null_count} nulls, not texts alone")
     if "vector" in table.column_names:
-        return _paired(path, ids.to_pylist(), _lists(table.column("vector")))
-    return _rows(path, ids.to_pylist(), _numbered(table))
+        return _pair_with_ids(path, ids.to_pylist(), _read_list_column(table.column("vector")))
+    return _rows(path, ids.to_pylist(), _read_numbered_columns(table))
 
 
-def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
+def _read_list_column(column: pa.ChunkedArray) -> list[np.ndarray]:
     """The vectors of a column of lists; a list that is null has no values."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -653,7 +655,7 @@ def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
     return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
-def _numbered(table: pa.Table) -> np.ndarray:
+def _read_numbered_columns(table: pa.Table) -> np.ndarray:
     """The columns 0, 1, ... or v0, v1, ... as a matrix [n, d]."""
     import pyarrow as pa
 
@@ -667,7 +669,7 @@ def _numbered(table: pa.Table) -> np.ndarray:
     return np.column_stack([table.column(name).to_numpy() for name in names])
 
 
-def _tensor(path: Path, faults: Faults) -> list[_Vector]:
+def _read_tensor(path: Path, faults: Faults) -> list[_Vector]:
     """The rows of a tensor by ``id2idx``.
 
     VPC 2024 itself reads rows back by ``idx2spk`` sorted as text, 10 before 2, once an extraction was resumed, and then models are means of
@@ -675,32 +677,37 @@ def _tensor(path: Path, faults: Faults) -> list[_Vector]:
     """
     import torch
 
-    rows = _row_table(path.with_name(ROWS))
+    rows = _read_rows(path.with_name(ROWS))
     with open_regular(path, LARGEST) as stream:
         if zipfile.is_zipfile(stream):
             stream.seek(0)
             with zipfile.ZipFile(stream) as archive:
-                size = sum(one.file_size for one in archive.infolist())
+                size = sum(member.file_size for member in archive.infolist())
             if size > max(_FREE, _UNPACKED * path.stat().st_size):
                 raise _Refused("too-large", f"unpacks to {size:,} bytes: no vectors shrink like that")
-            _fits("the tensor", size)
+            _check_memory("the tensor", size)
         stream.seek(0)
         try:
-            held = torch.load(stream, map_location="cpu", weights_only=True)
+            tensor = torch.load(stream, map_location="cpu", weights_only=True)
         except Exception as error:  # whatever torch makes of damaged bytes
             if type(error).__name__ == "UnpicklingError":
                 raise _Refused("pickle", "holds something else than plain tensors") from None
             raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0][:200]})") from None
-    if not isinstance(held, torch.Tensor) or held.ndim != 2 or not held.is_floating_point() or not held.is_contiguous():
+    if (
+        not isinstance(tensor, torch.Tensor)
+        or tensor.ndim != 2
+        or not tensor.is_floating_point()
+        or not tensor.is_contiguous()
+    ):
         raise _Refused("malformed", "is not one matrix of real numbers, a row a vector")
-    if sorted(rows.values()) != list(range(len(held))):
-        raise _Refused("ids", f"{path.with_name(ROWS)} has {len(rows)} ids, not one for each of the {len(held)} rows")
-    _say_order(path, rows)
+    if sorted(rows.values()) != list(range(len(tensor))):
+        raise _Refused("ids", f"{path.with_name(ROWS)} has {len(rows)} ids, not one for each of the {len(tensor)} rows")
+    _warn_of_order(path, rows)
     names = sorted(rows, key=lambda name: rows[name])
-    return _rows(path, names, held.double().numpy())
+    return _rows(path, names, tensor.double().numpy())
 
 
-def _row_table(path: Path) -> dict[str, int]:
+def _read_rows(path: Path) -> dict[str, int]:
     """The row of each id: lines ``ID ROW``."""
     try:
         lines = [line.split() for line in text_tables.text(path).splitlines() if line.strip()]
@@ -711,13 +718,13 @@ def _row_table(path: Path) -> dict[str, int]:
     for number, fields in enumerate(lines, 1):
         if len(fields) != 2 or not re.fullmatch(r"[0-9]{1,12}", fields[1]):
             raise _Refused("ids", f"{path}:{number} is not 'ID ROW'")
-    found = {fields[0]: int(fields[1]) for fields in lines}
-    if len(found) != len(lines):
+    rows = {fields[0]: int(fields[1]) for fields in lines}
+    if len(rows) != len(lines):
         raise _Refused("ids", f"{path} has an id twice")
-    return found
+    return rows
 
 
-def _say_order(path: Path, rows: dict[str, int]) -> None:
+def _warn_of_order(path: Path, rows: dict[str, int]) -> None:
     """Warn where ``idx2spk`` beside a tensor gives other rows than ``id2idx``."""
     order = path.with_name(ORDER)
     try:
@@ -738,9 +745,9 @@ def _say_order(path: Path, rows: dict[str, int]) -> None:
 
 
 _READERS: dict[str, Callable[[Path, Faults], list[_Vector]]] = {
-    ".ark": _ark,
-    ".npz": _npz,
-    ".safetensors": _safetensors,
-    ".parquet": _parquet,
-    ".pt": _tensor,
+    ".ark": _read_ark,
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".parquet": _read_parquet,
+    ".pt": _read_tensor,
 }

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from pipeline.contracts import Download, Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ConfigError, DataError, ModelMissing
 from pipeline.extractors.wavlm import layouts
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
-from pipeline.nets.finetunable import Finetunable, finetuning
-from pipeline.weights.fetch import fetch_hub
-from pipeline.weights.find import HubModel, fetch_command, first_file, hub_weights, in_folder, is_hub_id
+from pipeline.nets.trainable import Finetunable, choose_finetuning
+from pipeline.weights.fetch import SourcedWeights
+from pipeline.weights.find import HubModel, find_hub_weights, first_file, is_hub_id, take_from_folder
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +77,7 @@ class WavlmSettings(PreparationSettings):
     longest_seconds: float = numeric(20.0, ge=1)
 
 
-class Extractor(EmbeddingExtractor, Finetunable):
+class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
     """Waveforms at 16 kHz to embeddings of a network on WavLM.
 
     Files go through the network one at a time, so that a vector depends on its own audio alone. Audio shorter than the least that
@@ -98,22 +98,22 @@ class Extractor(EmbeddingExtractor, Finetunable):
 
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
         """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short, long and silent ones."""
-        from pipeline.nets.batches import cut
+        from pipeline.nets.batches import cut_evenly
 
         longest = int(self.settings.longest_seconds * self.sample_rate)
 
-        def one(wave: np.ndarray) -> Feature:
+        def embed(wave: np.ndarray) -> Feature:
             reason = _unusable(wave)
             if reason:
-                return embedding.nothing(self.dimension, reason)
-            parts = cut(wave, longest)
-            heard = [part for part in parts if len(parts) == 1 or not _unusable(part)]
-            vectors = [self.network(embedding.to_tensor(part, self.device)[None])[0].cpu().numpy() for part in heard]
-            return embedding.as_feature(self._normalised(np.mean(vectors, axis=0)))
+                return embedding.make_unusable(self.dimension, reason)
+            parts = cut_evenly(wave, longest)
+            usable = [part for part in parts if len(parts) == 1 or not _unusable(part)]
+            vectors = [self.network(embedding.to_tensor(part, self.device)[None])[0].cpu().numpy() for part in usable]
+            return embedding.make_feature(self._normalise(np.mean(vectors, axis=0)))
 
-        return embedding.each(one, waveforms, self.device, self.threads)
+        return embedding.run_each(embed, waveforms, self.device, self.threads)
 
-    def _normalised(self, vector: np.ndarray) -> np.ndarray:
+    def _normalise(self, vector: np.ndarray) -> np.ndarray:
         if self.settings.embedding_normalisation == "sign_vpc2026june":
             return np.asarray(np.sign(vector))
         length = np.linalg.norm(vector)
@@ -134,24 +134,20 @@ class Extractor(EmbeddingExtractor, Finetunable):
         """
         folder = Path(settings.source).expanduser()
         if is_hub_id(settings.source):
-            folder = hub_weights(_hub(settings), models, _command(settings, models)).folder
-        found = layouts.recognised(folder, settings.layout, settings.backbone)
+            command = cls.get_fetch_command(settings, models)
+            folder = find_hub_weights(cls.describe_hub_model(settings), models, command).folder
+        layout = layouts.recognise(folder, settings.layout, settings.backbone)
         _require_transformers()
-        return in_folder(folder, found.files)
-
-    @classmethod
-    def download(cls, settings: WavlmSettings) -> Download | None:
-        return _hub(settings).download() if is_hub_id(settings.source) else None
+        return take_from_folder(folder, layout.files)
 
     @classmethod
     def fetch(cls, settings: WavlmSettings, models: Path) -> None:
         """Get a model of the hub; a folder has to be filled by hand."""
-        if not is_hub_id(settings.source):
-            super().fetch(settings, models)
-            return
         try:
-            fetch_hub(_hub(settings), models, _command(settings, models))
+            super().fetch(settings, models)
         except ModelMissing as error:
+            if not is_hub_id(settings.source):
+                raise
             raise ModelMissing(
                 error.what,
                 where=error.where,
@@ -160,13 +156,27 @@ class Extractor(EmbeddingExtractor, Finetunable):
             ) from error
 
     @classmethod
-    def takes_found(cls, settings: WavlmSettings) -> bool:
+    def describe_hub_model(cls, settings: WavlmSettings) -> HubModel:
+        size, licence = DOWNLOADS.get(settings.source, (None, ""))
+        return HubModel(
+            settings.source,
+            settings.revision,
+            (*layouts.BRANCHES, *layouts.MICROSOFT, *reversed(layouts.TENSORS)),
+            beside=(layouts.CONFIG,),
+            holds="WavLM weights",
+            otherwise="name a model whose files are " + "; or ".join(layouts.WANTED.values()),
+            bytes=size,
+            licence=licence,
+        )
+
+    @classmethod
+    def takes_checkpoint(cls, settings: WavlmSettings) -> bool:
         return settings.source == HUB
 
     @classmethod
-    def found(cls, settings: WavlmSettings, folder: Path, beside: Path) -> WavlmSettings | None:
+    def with_checkpoint(cls, settings: WavlmSettings, folder: Path, beside: Path) -> WavlmSettings | None:
         """The attacker of the VoicePrivacy Challenge 2026, its branches on the WavLM of ``exp/asv_ssl``."""
-        if not cls.takes_found(settings) or first_file(folder, layouts.BRANCHES) is None:
+        if not cls.takes_checkpoint(settings) or first_file(folder, layouts.BRANCHES) is None:
             return None
         for place in (folder, beside, folder.parent, beside.parent):
             if first_file(place, layouts.MICROSOFT) is not None:
@@ -180,10 +190,8 @@ class Extractor(EmbeddingExtractor, Finetunable):
         """Not the statistics of a network that has learnt no speakers."""
         if settings.layout == "auto" and not is_hub_id(settings.source):
             try:
-                return (
-                    layouts.recognised(Path(settings.source).expanduser(), "auto", settings.backbone).layout
-                    != "microsoft"
-                )
+                folder = Path(settings.source).expanduser()
+                return layouts.recognise(folder, "auto", settings.backbone).layout != "microsoft"
             except (ModelMissing, DataError):
                 return False
         return settings.layout != "microsoft" and not settings.source.startswith("microsoft/")
@@ -191,7 +199,7 @@ class Extractor(EmbeddingExtractor, Finetunable):
     @classmethod
     def adaptation(cls, settings: WavlmSettings, chosen: Training | None) -> Training | None:
         """The chosen trainer if it can fine-tune, else fine-tuning as it is by default."""
-        return finetuning(cls, chosen)
+        return choose_finetuning(cls, chosen)
 
     # Fine-tuning -----------------------------------------------------------------------------------------------------
 
@@ -233,20 +241,20 @@ class Extractor(EmbeddingExtractor, Finetunable):
 
 def _unusable(wave: np.ndarray) -> str:
     """Why no embedding can be taken of a waveform, or ''; a constant has no deviation to divide by."""
-    return embedding.unusable(wave) or ("the same value throughout" if wave.min() == wave.max() else "")
+    return embedding.find_fault(wave) or ("the same value throughout" if wave.min() == wave.max() else "")
 
 
 def _load(settings: WavlmSettings, folder: Path) -> Network:
     """The network of a folder, in evaluation mode and float32 on the CPU."""
     _require_transformers()
-    found = layouts.recognised(folder, settings.layout, settings.backbone)
-    if found.layout == "ssl_ecapa":
+    layout = layouts.recognise(folder, settings.layout, settings.backbone)
+    if layout.layout == "ssl_ecapa":
         from pipeline.extractors.wavlm import ssl_ecapa
 
-        return ssl_ecapa.load(folder, found)
+        return ssl_ecapa.load(folder, layout)
     from pipeline.extractors.wavlm import w_nt
 
-    return w_nt.load(folder, found)
+    return w_nt.load(folder, layout)
 
 
 def _require_transformers() -> None:
@@ -256,20 +264,3 @@ def _require_transformers() -> None:
             where="extractor wavlm",
             remedy="run pip install 'voice-privacy-pipeline[wavlm]', or pip install transformers",
         )
-
-
-def _hub(settings: WavlmSettings) -> HubModel:
-    return HubModel(
-        settings.source,
-        settings.revision,
-        (*layouts.BRANCHES, *layouts.MICROSOFT, *reversed(layouts.TENSORS)),
-        beside=(layouts.CONFIG,),
-        holds="WavLM weights",
-        otherwise="name a model whose files are " + "; or ".join(layouts.WANTED.values()),
-        bytes=DOWNLOADS.get(settings.source, (None, ""))[0],
-        licence=DOWNLOADS.get(settings.source, (None, ""))[1],
-    )
-
-
-def _command(settings: WavlmSettings, models: Path) -> str:
-    return fetch_command("extractor", settings, models, ("source", "revision"))

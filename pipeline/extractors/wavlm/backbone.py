@@ -17,8 +17,8 @@ import torch
 from transformers import WavLMConfig, WavLMModel
 
 from pipeline.errors import DataError
-from pipeline.extractors.wavlm.layouts import CONFIG, Found, configuration
-from pipeline.nets.states import State, filled
+from pipeline.extractors.wavlm.layouts import CONFIG, Recognised, read_configuration
+from pipeline.nets.states import State, fill_model
 from pipeline.weights.find import check_readable
 
 VERSION = "wavlm backbone 1"
@@ -99,7 +99,7 @@ class Network(torch.nn.Module, ABC):
         return self.last(self.trunk(self.frames(waves)))
 
 
-def read(path: Path) -> Any:
+def read_checkpoint(path: Path) -> Any:
     """What a file of tensors holds, without running any code that may be in it.
 
     Raises:
@@ -115,27 +115,27 @@ def read(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         # torch says the same of a damaged file and of one that would run code; neither is opened any further.
-        said = (str(error).splitlines() or [type(error).__name__])[0]
+        cause = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
             "weights cannot be read as plain tensors",
             where=str(path),
-            cause=f"a damaged file, or a pickle that holds code: {said}",
+            cause=f"a damaged file, or a pickle that holds code: {cause}",
             remedy=_CONVERT,
         ) from error
 
 
-def tensors(value: Any, path: Path) -> State:
+def check_tensors(value: Any, path: Path) -> State:
     """A state dict as it was read, in float32.
 
     Raises:
         DataError: it is something else than tensors by name.
     """
-    if not isinstance(value, Mapping) or not all(isinstance(one, torch.Tensor) for one in value.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in value.values()):
         raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
-    return {str(name): one.float() if one.is_floating_point() else one for name, one in value.items()}
+    return {str(name): tensor.float() if tensor.is_floating_point() else tensor for name, tensor in value.items()}
 
 
-def load(folder: Path, found: Found) -> tuple[WavLMModel, dict[str, Any], State]:
+def load(folder: Path, recognised: Recognised) -> tuple[WavLMModel, dict[str, Any], State]:
     """The WavLM of a folder, in evaluation mode.
 
     Returns:
@@ -144,18 +144,18 @@ def load(folder: Path, found: Found) -> tuple[WavLMModel, dict[str, Any], State]
     Raises:
         DataError: the files are of another architecture or no plain tensors; the message names the first tensor that is wrong.
     """
-    if len(found.backbone) == 1:
-        config, state = _microsoft(folder / found.backbone[0])
-        return filled_model(config, state), config, {}
-    config, path = configuration(folder), folder / found.backbone[1]
-    state = tensors(read(path), path)
+    if len(recognised.backbone) == 1:
+        config, state = _microsoft(folder / recognised.backbone[0])
+        return make_model(config, state), config, {}
+    config, path = read_configuration(folder), folder / recognised.backbone[1]
+    state = check_tensors(read_checkpoint(path), path)
     if any(name.startswith("wavlm.") for name in state):
-        own = {name.removeprefix("wavlm."): one for name, one in state.items() if name.startswith("wavlm.")}
-        return filled_model(config, own), config, {name: one for name, one in state.items() if name[:6] != "wavlm."}
-    return filled_model(config, state), config, {}
+        own = {name.removeprefix("wavlm."): tensor for name, tensor in state.items() if name.startswith("wavlm.")}
+        return make_model(config, own), config, {name: tensor for name, tensor in state.items() if name[:6] != "wavlm."}
+    return make_model(config, state), config, {}
 
 
-def filled_model(config: Mapping[str, Any], state: State) -> WavLMModel:
+def make_model(config: Mapping[str, Any], state: State) -> WavLMModel:
     """A WavLM of a configuration with tensors under transformers' names.
 
     Raises:
@@ -172,31 +172,35 @@ def filled_model(config: Mapping[str, Any], state: State) -> WavLMModel:
         ) from error
     conv = "encoder.pos_conv_embed.conv."
     named = {
-        conv + _WEIGHT_NORM[name.removeprefix(conv)] if name.removeprefix(conv) in _WEIGHT_NORM else name: one
-        for name, one in state.items()
+        conv + _WEIGHT_NORM[name.removeprefix(conv)] if name.removeprefix(conv) in _WEIGHT_NORM else name: tensor
+        for name, tensor in state.items()
         # The vector that stands for masked frames in pretraining: no embedding depends on it.
         if name != "masked_spec_embed"
     }
-    return filled(model, named, ARCHITECTURE)  # type: ignore[return-value]
+    return fill_model(model, named, ARCHITECTURE)  # type: ignore[return-value]
 
 
 def _microsoft(path: Path) -> tuple[dict[str, Any], State]:
     """Configuration and tensors of ``{cfg, model}`` under transformers' names."""
-    whole = read(path)
-    if not isinstance(whole, Mapping) or not isinstance(whole.get("cfg"), Mapping) or "model" not in whole:
+    checkpoint = read_checkpoint(path)
+    if (
+        not isinstance(checkpoint, Mapping)
+        or not isinstance(checkpoint.get("cfg"), Mapping)
+        or "model" not in checkpoint
+    ):
         raise DataError(
             "a checkpoint is not one of Microsoft's WavLM",
             where=str(path),
             cause="it is no {cfg, model} with a dictionary of values as cfg",
             remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
         )
-    return translated(whole["cfg"], path), renamed(tensors(whole["model"], path))
+    return translate_configuration(checkpoint["cfg"], path), rename_tensors(check_tensors(checkpoint["model"], path))
 
 
-def renamed(state: State) -> State:
+def rename_tensors(state: State) -> State:
     """Tensors under Microsoft's names under those of transformers; a name that Microsoft's WavLM does not have stays."""
-    made = {}
-    for name, one in state.items():
+    tensors_by_name = {}
+    for name, tensor in state.items():
         if name == "mask_emb":
             continue
         new = name
@@ -204,11 +208,11 @@ def renamed(state: State) -> State:
             if match := re.fullmatch(pattern, name):
                 new = match.expand(replacement)
                 break
-        made[new] = one
-    return made
+        tensors_by_name[new] = tensor
+    return tensors_by_name
 
 
-def translated(cfg: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def translate_configuration(cfg: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Microsoft's ``cfg`` as values of transformers' configuration, and ``normalize``.
 
     Raises:
@@ -237,11 +241,11 @@ def translated(cfg: Mapping[str, Any], path: Path) -> dict[str, Any]:
             "normalize": bool(cfg["normalize"]),
         }
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
-        said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        cause = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             "the configuration of a WavLM checkpoint cannot be used",
             where=f"{path}, cfg",
-            cause=said,
+            cause=cause,
             remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
         ) from error
 
@@ -256,10 +260,13 @@ def _convolutions(text: str) -> list[tuple[int, int, int]]:
             return list(value(node.left)) * min(int(value(node.right)), 100)
         return ast.literal_eval(node)
 
-    return [(int(one), int(two), int(three)) for one, two, three in value(ast.parse(text, mode="eval").body)]
+    return [
+        (int(channels), int(kernel), int(stride))
+        for channels, kernel, stride in value(ast.parse(text, mode="eval").body)
+    ]
 
 
-def samples(model: WavLMModel, frames: int) -> int:
+def count_samples(model: WavLMModel, frames: int) -> int:
     """The fewest samples of which the convolutions of a WavLM make so many frames."""
     needed = frames
     for kernel, stride in zip(reversed(model.config.conv_kernel), reversed(model.config.conv_stride), strict=True):
@@ -273,7 +280,7 @@ def last_layer(model: WavLMModel, waves: torch.Tensor) -> torch.Tensor:
     return hidden
 
 
-def layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
+def list_layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
     """Waveforms [b, n] to what each layer of the encoder gives, [b, t, d] each, before any normalisation after the last.
 
     Not by ``output_hidden_states``: what its last one is differs between versions of transformers.
@@ -283,14 +290,14 @@ def layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
     hidden = hidden + encoder.pos_conv_embed(hidden)
     if not model.config.do_stable_layer_norm:
         hidden = encoder.layer_norm(hidden)
-    made, bias = [], None
+    outputs, bias = [], None
     for layer in encoder.layers:
         hidden, bias = layer(hidden, position_bias=bias)[:2]
-        made.append(hidden)
-    return made
+        outputs.append(hidden)
+    return outputs
 
 
-def bound(model: WavLMModel) -> float:
+def get_bound(model: WavLMModel) -> float:
     """More than the magnitude of any mean or deviation over time of the last hidden state, which a layer norm bounds."""
     stable = model.config.do_stable_layer_norm
     norm: Any = model.encoder.layer_norm if stable else model.encoder.layers[-1].final_layer_norm
@@ -316,5 +323,7 @@ def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapp
     config.pop("transformers_version", None)
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     prefix = "" if beside is None else "wavlm."
-    state = {prefix + name: one for name, one in model.state_dict().items()} | dict(beside or {})
-    save_file({name: one.detach().cpu().contiguous() for name, one in state.items()}, folder / "model.safetensors")
+    state = {prefix + name: tensor for name, tensor in model.state_dict().items()} | dict(beside or {})
+    save_file(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, folder / "model.safetensors"
+    )

@@ -26,7 +26,7 @@ WANTED: dict[Layout, str] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class Recognised:
     """What a folder holds.
 
     Attributes:
@@ -45,7 +45,7 @@ class Found:
         return (*self.backbone, self.branches) if self.branches else self.backbone
 
 
-def recognised(folder: Path, layout: Layout | Literal["auto"], beside: str | None = None) -> Found:
+def recognise(folder: Path, layout: Layout | Literal["auto"], beside: str | None = None) -> Recognised:
     """The layout of a folder.
 
     With ``auto`` a folder with an ``embedding_model`` is ``ssl_ecapa``; else one with ``config.json`` and its tensors is ``w_nt``;
@@ -69,15 +69,15 @@ def recognised(folder: Path, layout: Layout | Literal["auto"], beside: str | Non
         if other is not None:
             backbone = (os.path.relpath(other, folder),)
         if branches and backbone:
-            return Found("ssl_ecapa", backbone, branches)
+            return Recognised("ssl_ecapa", backbone, branches)
         raise _lacking(folder, "ssl_ecapa", f"it holds no {' or '.join(MICROSOFT if branches else BRANCHES)}")
     if layout == "microsoft" or (layout == "auto" and checkpoint and not plain):
         if checkpoint or plain:
-            return Found("microsoft", (checkpoint,) if checkpoint else plain)
+            return Recognised("microsoft", (checkpoint,) if checkpoint else plain)
         raise _lacking(folder, "microsoft", f"it holds none of {', '.join(MICROSOFT)}, nor {CONFIG} with its tensors")
     if plain:
         _check_head(folder)
-        return Found("w_nt", plain)
+        return Recognised("w_nt", plain)
     if layout == "w_nt":
         raise _lacking(folder, "w_nt", f"it holds no {CONFIG} with {TENSORS[0]}")
     raise ModelMissing(
@@ -88,7 +88,7 @@ def recognised(folder: Path, layout: Layout | Literal["auto"], beside: str | Non
     )
 
 
-def configuration(folder: Path) -> dict[str, Any]:
+def read_configuration(folder: Path) -> dict[str, Any]:
     """``config.json`` of a folder.
 
     Raises:
@@ -98,10 +98,10 @@ def configuration(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     check_readable(path)
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError("a configuration cannot be read", where=str(path), cause=str(error)) from error
-    kind = read.get("model_type", "wavlm") if isinstance(read, dict) else None
+    kind = values.get("model_type", "wavlm") if isinstance(values, dict) else None
     if kind != "wavlm":
         raise DataError(
             "a configuration is not that of a WavLM",
@@ -109,10 +109,10 @@ def configuration(folder: Path) -> dict[str, Any]:
             cause=f"its model_type is {kind!r}" if kind else "it is no JSON object",
             remedy="set source of the extractor to weights of a WavLM",
         )
-    return dict(read)
+    return dict(values)
 
 
-def whole(values: dict[str, Any], key: str, path: Path, remedy: str) -> int:
+def read_count(values: dict[str, Any], key: str, path: Path, remedy: str) -> int:
     """A whole number above 0 that a configuration must hold.
 
     Raises:
@@ -130,7 +130,7 @@ def _check_head(folder: Path) -> None:
         "take config.json from the same release as the tensors (250 for Orange/Speaker-wavLM-pro and -id, 128 for -tbr); a WavLM "
         "without a head, such as microsoft/wavlm-large, loads by layout=microsoft"
     )
-    whole(configuration(folder), "embd_size", folder / CONFIG, remedy)
+    read_count(read_configuration(folder), "embd_size", folder / CONFIG, remedy)
 
 
 def _lacking(folder: Path, layout: Layout, cause: str) -> ModelMissing:

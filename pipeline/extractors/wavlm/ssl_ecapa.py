@@ -27,9 +27,9 @@ from transformers import WavLMModel
 
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm import backbone
-from pipeline.extractors.wavlm.layouts import Found
+from pipeline.extractors.wavlm.layouts import Recognised
 from pipeline.nets.speechbrain_layout import HOP, FrontEnd, reach
-from pipeline.nets.states import State, filled, shape
+from pipeline.nets.states import State, fill_model, get_shape
 
 VERSION = "wavlm ssl-ecapa 1"
 ARCHITECTURE = "SSL-ECAPA of the VoicePrivacy Challenge 2026"
@@ -62,7 +62,7 @@ class Branches(torch.nn.Module):
         super().__init__()
 
         def conv(prefix: str) -> tuple[int, int, int]:
-            out_channels, in_channels, kernel = shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
+            out_channels, in_channels, kernel = get_shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
             return out_channels, in_channels, kernel
 
         channels, self.n_mels, kernel = conv("blocks.0.conv.conv")
@@ -84,7 +84,7 @@ class Branches(torch.nn.Module):
         for number in range(_count(state, "blocks_features")):
             self.blocks_features.append(block("blocks_features", number, self.own_reaches))
         self.width = conv("blocks_features.0.tdnn1.conv.conv")[1]
-        self.weighted_sum = WeightedSum(shape(state, "weighted_sum.layer_weights", ARCHITECTURE, 1)[0])
+        self.weighted_sum = WeightedSum(get_shape(state, "weighted_sum.layer_weights", ARCHITECTURE, 1)[0])
         aggregated, joined, kernel = conv("mfa.conv.conv")
         self.mfa = TDNNBlock(joined, aggregated, kernel, 1)
         attention, attended, _ = conv("asp.tdnn.conv.conv")
@@ -116,9 +116,9 @@ class SslEcapa(backbone.Network):
         self.front_end = FrontEnd(branches.n_mels)
         # A convolution reflects fewer frames than there are.
         self.least = max(
-            backbone.samples(wavlm, 1 + max(branches.own_reaches)),
+            backbone.count_samples(wavlm, 1 + max(branches.own_reaches)),
             max(branches.reaches) * HOP,
-            backbone.samples(wavlm, 2),
+            backbone.count_samples(wavlm, 2),
         )
         self.dimension = branches.dimension
 
@@ -127,12 +127,12 @@ class SslEcapa(backbone.Network):
         # Their level is set as the challenge does, by torch's layer norm: the variance is biased, with 1e-5 added to it.
         heard = torch.nn.functional.layer_norm(waves, waves.shape[1:]) if self.normalise else waves
         with torch.no_grad():
-            layers = backbone.layers(self.wavlm, heard)
+            layers = backbone.list_layers(self.wavlm, heard)
         return self.branches.statistics(self.front_end(waves), layers)[:, :, 0]
 
     def last(self, hidden: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.branches.fc(self.branches.asp_bn(hidden[:, :, None]))[:, :, 0]
-        return made
+        vectors: torch.Tensor = self.branches.fc(self.branches.asp_bn(hidden[:, :, None]))[:, :, 0]
+        return vectors
 
     def learnt(self, layers: str) -> Iterable[torch.nn.Parameter]:
         """The last layer with the normalisation before it, or all but WavLM, as the challenge trains it."""
@@ -144,33 +144,33 @@ class SslEcapa(backbone.Network):
         from safetensors.torch import save_file
 
         backbone.write(self.wavlm, folder, {"normalize": self.normalise}, None)
-        state = {name: one.detach().cpu().contiguous() for name, one in self.branches.state_dict().items()}
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.branches.state_dict().items()}
         save_file(state, folder / "embedding_model.safetensors")
 
 
-def load(folder: Path, found: Found) -> SslEcapa:
+def load(folder: Path, recognised: Recognised) -> SslEcapa:
     """The network of a folder, in evaluation mode.
 
     Raises:
         DataError: its files are of another architecture, or do not belong together.
     """
-    path = folder / found.branches
-    read = backbone.read(path)
+    path = folder / recognised.branches
+    read = backbone.read_checkpoint(path)
     if isinstance(read, dict) and isinstance(read.get("state_dict"), dict):
         read = read["state_dict"]
-    state = {name.removeprefix("module."): one for name, one in backbone.tensors(read, path).items()}
+    state = {name.removeprefix("module."): tensor for name, tensor in backbone.check_tensors(read, path).items()}
     branches = Branches(state)
-    filled(branches, state, ARCHITECTURE)
-    wavlm, config, _ = backbone.load(folder, found)
-    for what, here, wanted in (
+    fill_model(branches, state, ARCHITECTURE)
+    wavlm, config, _ = backbone.load(folder, recognised)
+    for unit, here, wanted in (
         ("layers", wavlm.config.num_hidden_layers, len(branches.weighted_sum.layer_weights)),
         ("dimensions", wavlm.config.hidden_size, branches.width),
     ):
         if here != wanted:
             raise DataError(
                 "a WavLM and the network on it do not belong together",
-                where=f"{path} and {found.backbone[-1]}",
-                cause=f"the WavLM has {here} {what}, and the network was trained on one of {wanted}",
+                where=f"{path} and {recognised.backbone[-1]}",
+                cause=f"the WavLM has {here} {unit}, and the network was trained on one of {wanted}",
                 remedy="put the WavLM that the network was trained on beside it (WavLM-Large.pt for the challenge's own)",
             )
     return SslEcapa(wavlm, branches, bool(config.get("normalize", True))).eval()
@@ -200,5 +200,5 @@ def _joined(stack: torch.nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
 
 def _count(state: State, prefix: str) -> int:
     """How many numbered parts stand under a prefix."""
-    found = {int(match[1]) for name in state if (match := re.match(rf"{re.escape(prefix)}\.(\d+)\.", name))}
-    return 1 + max(found, default=-1)
+    numbers = {int(match[1]) for name in state if (match := re.match(rf"{re.escape(prefix)}\.(\d+)\.", name))}
+    return 1 + max(numbers, default=-1)

@@ -14,8 +14,8 @@ import torch
 from transformers import WavLMModel
 
 from pipeline.extractors.wavlm import backbone
-from pipeline.extractors.wavlm.layouts import CONFIG, Found, whole
-from pipeline.nets.states import filled
+from pipeline.extractors.wavlm.layouts import CONFIG, Recognised, read_count
+from pipeline.nets.states import fill_model
 
 VERSION = "wavlm w-nt 1"
 ARCHITECTURE = "WavLM with W-NT's head"
@@ -68,7 +68,7 @@ class Pooled(backbone.Network):
         super().__init__()
         self.wavlm, self.top_layers, self.normalise = wavlm, head, normalise
         # The deviation of a single frame is not defined.
-        self.least = backbone.samples(wavlm, 2)
+        self.least = backbone.count_samples(wavlm, 2)
         self.dimension = 2 * wavlm.config.hidden_size if head is None else head.affine2.out_channels
         self.lifted = False
 
@@ -89,13 +89,13 @@ class Pooled(backbone.Network):
 
     def begin(self) -> None:
         if self.top_layers is None:
-            self.top_layers = passing(self.dimension, backbone.bound(self.wavlm))
+            self.top_layers = passing(self.dimension, backbone.get_bound(self.wavlm))
             self.lifted = True
 
     def learnt(self, layers: str) -> Iterable[torch.nn.Parameter]:
         """Biases that only lift values above the ReLUs do not learn: the decay of weights would pull at them."""
         head = [] if self.top_layers is None else list(self.top_layers.parameters())
-        own = [one for one in head if one.dim() > 1] if self.lifted else head
+        own = [parameter for parameter in head if parameter.dim() > 1] if self.lifted else head
         return [*self.wavlm.parameters(), *own] if layers == "all" else own
 
     def write(self, folder: Path) -> None:
@@ -103,28 +103,28 @@ class Pooled(backbone.Network):
             backbone.write(self.wavlm, folder, {"normalize": self.normalise}, None)
             return
         sizes = {"top_interm_size": self.top_layers.affine1.out_channels, "embd_size": self.dimension}
-        head = {_PREFIX + name: one for name, one in self.top_layers.state_dict().items()}
+        head = {_PREFIX + name: tensor for name, tensor in self.top_layers.state_dict().items()}
         backbone.write(self.wavlm, folder, {"normalize": self.normalise, **sizes}, head)
 
 
-def load(folder: Path, found: Found) -> Pooled:
+def load(folder: Path, recognised: Recognised) -> Pooled:
     """The network of a folder in the layout ``w_nt`` or ``microsoft``, in evaluation mode.
 
     Raises:
         DataError: its files are of another architecture, with the first tensor that is wrong.
     """
-    wavlm, config, rest = backbone.load(folder, found)
+    wavlm, config, others = backbone.load(folder, recognised)
     normalise = bool(config.get("normalize", True))
-    if len(found.backbone) == 1 or (found.layout == "microsoft" and "embd_size" not in config):
+    if len(recognised.backbone) == 1 or (recognised.layout == "microsoft" and "embd_size" not in config):
         return Pooled(wavlm, None, normalise).eval()
-    return Pooled(wavlm, _head(config, rest, 2 * wavlm.config.hidden_size, folder / CONFIG), normalise).eval()
+    return Pooled(wavlm, _head(config, others, 2 * wavlm.config.hidden_size, folder / CONFIG), normalise).eval()
 
 
 def _head(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], statistics: int, path: Path) -> Head:
     remedy = "take config.json from the same release as the tensors"
-    inner = whole({"top_interm_size": 512, **config}, "top_interm_size", path, remedy)
-    head = Head(statistics, inner, whole(dict(config), "embd_size", path, remedy))
+    inner = read_count({"top_interm_size": 512, **config}, "top_interm_size", path, remedy)
+    head = Head(statistics, inner, read_count(dict(config), "embd_size", path, remedy))
     names = torch.nn.Module()
     names.top_layers = head
-    filled(names, dict(state), ARCHITECTURE)
+    fill_model(names, dict(state), ARCHITECTURE)
     return head

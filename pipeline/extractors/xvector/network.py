@@ -13,7 +13,7 @@ from speechbrain.lobes.models.Xvector import Xvector
 
 from pipeline.nets.packed import Convolution, Layout, affine
 from pipeline.nets.speechbrain_layout import reach
-from pipeline.nets.states import State, filled, shape
+from pipeline.nets.states import State, fill_model, get_shape
 
 ARCHITECTURE = "an x-vector network of SpeechBrain"
 _KERNELS, _DILATIONS = (5, 3, 3, 1, 1), (1, 2, 3, 1, 1)
@@ -29,15 +29,15 @@ def sizes(state: State) -> dict[str, Any]:
     Raises:
         DataError: it was made by another architecture.
     """
-    layers = sorted(int(found[1]) for key in state if (found := re.fullmatch(r"blocks\.(\d+)\.conv\.weight", key)))
+    layers = sorted(int(match[1]) for key in state if (match := re.fullmatch(r"blocks\.(\d+)\.conv\.weight", key)))
     channels, kernels, n_mels = [], [], 0
     # A layer is a convolution, an activation and a batch normalisation.
     for layer in layers or [0]:
-        out_channels, in_channels, kernel = shape(state, f"blocks.{layer}.conv.weight", ARCHITECTURE, 3)
+        out_channels, in_channels, kernel = get_shape(state, f"blocks.{layer}.conv.weight", ARCHITECTURE, 3)
         n_mels = n_mels or in_channels
         channels.append(out_channels)
         kernels.append(kernel)
-    embedding, _ = shape(state, f"blocks.{3 * len(channels) + 1}.w.weight", ARCHITECTURE, 2)
+    embedding, _ = get_shape(state, f"blocks.{3 * len(channels) + 1}.w.weight", ARCHITECTURE, 2)
     return {
         "tdnn_blocks": len(channels),
         "tdnn_channels": channels,
@@ -55,7 +55,7 @@ def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
         DataError: the state dict is of another architecture; the message names the tensor.
     """
     arguments = sizes(state)
-    return filled(Xvector(**arguments), state, ARCHITECTURE), arguments
+    return fill_model(Xvector(**arguments), state, ARCHITECTURE), arguments
 
 
 def fresh(n_mels: int, channels: list[int], embedding: int) -> torch.nn.Module:

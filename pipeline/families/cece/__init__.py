@@ -80,7 +80,7 @@ class MetricFamily(contracts.MetricFamily):
     reads = "trial_runs"
     title = "Two runs of a random system: calibrated on one, attacking the other"
     metrics = METRICS
-    ways = METHODS
+    readings = METHODS
     figures = (
         FigureTable(
             "cece_profile",

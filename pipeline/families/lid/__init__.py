@@ -117,7 +117,7 @@ class MetricFamily(contracts.MetricFamily):
     searches = True
     title = "Disclosure of one among N candidates"
     metrics = METRICS
-    ways = ("dev", "loso", "published")
+    readings = ("dev", "loso", "published")
     figures = (
         FigureTable(
             "lid_ccdf",

@@ -154,8 +154,8 @@ def _split_attribute(
     settings: LidSettings, block: Block, name: str, attribute: Attribute, slopes: Slopes, template: RowTemplate
 ) -> Iterator[Row]:
     variant = join_names(slopes.name, name, block.name)
-    if attribute.why:
-        yield template.row("alid_attribute", variant=variant, reason=attribute.why)
+    if attribute.reason:
+        yield template.row("alid_attribute", variant=variant, reason=attribute.reason)
         return
     values = [attribute.speakers[name_or_id] for name_or_id in block.candidates.tolist()]
     spoken = [attribute.utterances[name_or_id] for name_or_id in block.utterances.tolist()]

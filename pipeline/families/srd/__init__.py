@@ -106,7 +106,7 @@ class MetricFamily(contracts.MetricFamily):
     reads = "ranks"
     title = "Similarity rank disclosure"
     metrics = METRICS
-    ways = ("empirical", "beta_binomial")
+    readings = ("empirical", "beta_binomial")
     figures = (
         FigureTable(
             "ranks",

@@ -130,7 +130,7 @@ class MetricFamily(contracts.MetricFamily):
             identity=PAIRS,
         ),
     )
-    of_protected = ("d_diag", "signed")
+    protected_metrics = ("d_diag", "signed")
     row_figures = (
         RowFigure(
             "De-identification and voice distinctiveness: the first for an attacker who knows original speech only",

@@ -74,7 +74,7 @@ def extract_features(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str,
                 raise FloatingPointError(f"the extractor {name} returned a vector that is not finite")
             features[name] += made
             # What one extractor needed for a long file is not held while the next one works.
-            memory.give_back()
+            memory.release_free_memory()
         work.advance(sum(len(recording.wave) / recording.rate for recording in chunk))
     for name, made in features.items():
         vectors.write(work.folder(name) / FEATURES, cut.names(rows), made)

@@ -74,7 +74,7 @@ def measure(family: type[MetricFamily], settings: ComponentSettings, context: Co
         measured: Measured = (family.measure_protected if context.protected else family.measure)(settings, data)
     except MetricError as error:
         undefined = f"{settings.model_dump()['name']} cannot be computed: {error}"
-        names = family.of_protected if context.protected else tuple(family.metrics)
+        names = family.protected_metrics if context.protected else tuple(family.metrics)
         measured = Measured([Row(metric, reason=undefined) for metric in names])
     folder = work.folder()
     pd.DataFrame([family.record(row) for row in measured.rows]).to_parquet(folder / ROWS, index=False)

@@ -307,7 +307,7 @@ def find_inputs(
     attributes = _attributes(plan, trial_set)
     if attributes:
         listed = {
-            key: [sorted(known.speakers.items()), sorted(known.utterances.items()), known.why]
+            key: [sorted(known.speakers.items()), sorted(known.utterances.items()), known.reason]
             for key, known in attributes.items()
         }
         inputs["attributes"] = Value(digest("attributes", listed), attributes)

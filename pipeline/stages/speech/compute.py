@@ -55,7 +55,7 @@ def anonymise(
     lines = [Line(*row) for row in columns.itertuples(index=False, name=None)]
     # Threads change the speed alone: each file is a function of its own row, and results keep the order of the rows.
     with ThreadPoolExecutor(threads) as pool:
-        if on_device or anonymiser.takes_many(settings):
+        if on_device or anonymiser.batches_on_cpu(settings):
             rows = list(_together(system, lines, folder, pool, work))
         else:
             one = functools.partial(_anonymise_line, system, folder, work)
@@ -85,7 +85,7 @@ def _together(
     for number, chunk in enumerate(chunks):
         loaded = [future.result() for future in ahead]
         ahead = loading(chunks[number + 1]) if number + 1 < len(chunks) else []
-        made = system.several([(wave, rate, _utterance(line)) for (wave, rate), line in zip(loaded, chunk)])
+        made = system.anonymise_many([(wave, rate, _utterance(line)) for (wave, rate), line in zip(loaded, chunk)])
         del loaded
         yield from [future.result() for future in writing]
         writing = [pool.submit(_write, folder, work, line, each) for line, each in zip(chunk, made)]

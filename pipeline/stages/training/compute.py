@@ -51,7 +51,7 @@ def train_extractor(training: Training, pretrained: Pretrained | None, device: s
         work.folder(),
         device=device,
         pretrained=pretrained,
-        scratch=work.scratch(steps=checkpoints.steps),
+        scratch=work.scratch(steps=checkpoints.read_steps),
         stopping=work.stopping,
         progress=progress,
     )

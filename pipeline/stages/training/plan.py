@@ -124,7 +124,7 @@ class LoadedExtractor:
 
     def reads(self, speech: SpeechSet) -> bool:
         """Whether there can be vectors of a speech: always, but for files of vectors that do not hold it."""
-        return self.tables is None or self.tables.holds(speech.key.file_label)
+        return self.tables is None or self.tables.has_system(speech.key.file_label)
 
     @functools.cached_property
     def described(self) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class _Making:
             ConfigError: the speech of a system helps that is not chosen.
         """
         train = self.evaluation.train
-        labels = train.trainer.also(train.settings) if train is not None else ()
+        labels = train.trainer.other_systems(train.settings) if train is not None else ()
         unknown = [label for label in labels if label not in self.evaluation.anonymised]
         if unknown:
             raise ConfigError(

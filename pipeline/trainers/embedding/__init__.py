@@ -9,38 +9,32 @@ The same data, settings, libraries and device give the same bytes on CPU, also a
 
 from __future__ import annotations
 
-import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from pipeline import contracts
-from pipeline.contracts import ComponentSettings, numeric
+from pipeline.contracts import ComponentSettings, Waveforms, numeric
 from pipeline.errors import ConfigError, DataError
-from pipeline.nets import checkpoints as _checkpoints
-from pipeline.nets.trainable import Trainable, trainable
-from pipeline.nets.training import ahead, determinism, finite
-from pipeline.nets.verification import better
-from pipeline.nets.waveforms import RATE, Waveforms
+from pipeline.nets.checkpoints import Checkpoints
+from pipeline.nets.trainable import Trainable, find_trainable
+from pipeline.nets.training import Course, Standing, follow_course, list_libraries, repeatable, write_record
+from pipeline.nets.waveforms import RATE
 from pipeline.seeds import digest
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Crops
 
 if TYPE_CHECKING:
-    import torch
-
     from pipeline.trainers.embedding.learner import Learner
-
-LOG = logging.getLogger(__name__)
 
 SAMPLE_RATE = RATE
 VERSION = "embedding 3"
-WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
+WEIGHTS = "embedding_model.safetensors"
+_LIBRARIES = ("torch", "speechbrain", "numpy")
 
 # What nulls become below and above 20 hours of speech. Small sizes: 168 speakers with 12 s each in about 4 minutes on a core;
 # large ones: VPC 2024.
@@ -158,37 +152,13 @@ class EmbeddingSettings(ComponentSettings):
 
     @field_validator("architecture")
     @classmethod
-    def _known(cls, name: str | None) -> str | None:
+    def _check_architecture(cls, name: str | None) -> str | None:
         if name is not None:
             try:
-                trainable(name)
+                find_trainable(name)
             except ConfigError as error:
                 raise ValueError(f"{error.what}; {error.remedy}") from error
         return name
-
-
-@dataclass
-class Standing:
-    """How far a training is; plain values that go through JSON unchanged.
-
-    Attributes:
-        step: steps done.
-        loss: of each step.
-        verified: the step and the numbers of each verification.
-        best: place of the best one, -1 before the first.
-        micro_batch: crops that go through the network at once.
-    """
-
-    step: int = 0
-    loss: list[float] = field(default_factory=list)
-    verified: list[dict[str, Any]] = field(default_factory=list)
-    best: int = -1
-    micro_batch: int = 0
-
-    def enough(self, settings: EmbeddingSettings) -> bool:
-        """Whether patience has run out."""
-        waited = len(self.verified) - 1 - self.best
-        return settings.checkpoint == "best" and settings.patience is not None and waited >= settings.patience
 
 
 class Trainer(contracts.Trainer):
@@ -213,7 +183,7 @@ class Trainer(contracts.Trainer):
         chosen = settings.model_copy(update=filled)
         assert chosen.batch is not None
         assert chosen.crop_seconds is not None
-        filled |= dict.fromkeys(trainable(chosen.architecture or extractor).without)
+        filled |= dict.fromkeys(find_trainable(chosen.architecture or extractor).without)
         if settings.micro_batch is None:
             filled["micro_batch"] = min(chosen.batch, _MICRO_BATCH)
         steps = settings.steps
@@ -231,7 +201,7 @@ class Trainer(contracts.Trainer):
     @classmethod
     def code(cls, settings: Any) -> tuple[str, ...]:
         """The module of the extractor whose network is trained."""
-        return (trainable(settings.architecture).__module__,)
+        return (find_trainable(settings.architecture).__module__,)
 
     @classmethod
     def cost(cls, settings: EmbeddingSettings) -> float:
@@ -262,7 +232,7 @@ class Trainer(contracts.Trainer):
         """
         from pipeline.trainers.embedding.learner import Learner
 
-        speakers = speakers_of(settings, waveforms)
+        speakers = list_speakers(settings, waveforms)
         assert settings.architecture is not None, "the settings are not resolved"
         if open_choices(settings):
             settings = cls.resolved(settings, settings.architecture, len(set(speakers)), waveforms.seconds)
@@ -270,32 +240,23 @@ class Trainer(contracts.Trainer):
         crops = Crops(settings, waveforms, speakers, trained)
         if len(crops.speakers) < 2:
             raise DataError(f"training takes two speakers at least, and there are {len(crops.speakers)}")
-        steps = n_steps(settings, crops)
-        excerpts = _verification.pieces(waveforms, held_out, speakers, crops.length, settings.seed)
-        kept = _checkpoints.Kept(scratch, _identity(settings, waveforms, device))
-        with determinism(settings.threads):
+        excerpts = _verification.cut_excerpts(waveforms, held_out, speakers, crops.length, settings.seed)
+        checkpoints = Checkpoints(scratch, _identify(settings, waveforms, device))
+        with repeatable(settings.threads):
             learner = Learner(settings, crops.n_classes, device)
-            standing, best = _resume(kept, learner)
-            for step, batch in ahead(crops.batch, standing.step, standing.step if standing.enough(settings) else steps):
-                utterances = [waveforms.ids[item] for item in batch.utterances]
-                loss = finite(learner.gradients(step, batch), step, utterances)
-                learner.update(step, steps)
-                standing.step, standing.micro_batch = step + 1, learner.micro_batch
-                standing.loss.append(loss)
-                if progress is not None:
-                    progress(step + 1, steps, loss)
-                due = step + 1 == steps or (step + 1) % (settings.verify_every or steps) == 0
-                if due and excerpts is not None:
-                    best = _verify(learner, excerpts, standing) or best
-                stop = stopping()
-                if due or stop or kept.old():
-                    _save(kept, learner, best, standing)
-                if stop:
-                    return False
-                if standing.enough(settings):
-                    break
-            if settings.checkpoint == "best" and best is not None:
-                learner.model.load_state_dict(best)
+            course = Course(
+                learner,
+                crops.batch,
+                lambda batch: [waveforms.ids[item] for item in batch.utterances],
+                count_steps(settings, crops),
+                None if excerpts is None else lambda _: _verification.verify(excerpts, learner.embed),
+                settings.verify_every,
+                patience=settings.patience,
+                keep_best=settings.checkpoint == "best",
+            )
+            standing = follow_course(course, checkpoints, stopping, progress)
+            if standing is None:
+                return False
             _write(folder, settings, waveforms, speakers, crops, learner, excerpts, standing)
         return True
 
@@ -304,28 +265,11 @@ def open_choices(settings: EmbeddingSettings) -> list[str]:
     """The nulls that stand for a choice. What has none is resolved already: once more, and the steps that were settled would
     take the place of epochs over chunks."""
     choices = [*_SIZES[False], "micro_batch", "steps", "verify_every"]
-    without = trainable(settings.architecture).without if settings.architecture else frozenset()
+    without = find_trainable(settings.architecture).without if settings.architecture else frozenset()
     return [name for name, value in settings if name in choices and name not in without and value is None]
 
 
-def _resume(kept: _checkpoints.Kept, learner: Learner) -> tuple[Standing, dict[str, torch.Tensor] | None]:
-    """Put a learner where the checkpoint was: how far that is, and the best weights so far."""
-    found = kept.load()
-    if found is None:
-        return Standing(), None
-    tensors, progress = found
-    standing = Standing(**progress)
-    learner.restore(tensors)
-    learner.micro_batch = standing.micro_batch
-    LOG.info("going on from the checkpoint at step %d", standing.step)
-    return standing, _checkpoints.part("best", tensors) or None
-
-
-def _save(kept: _checkpoints.Kept, learner: Learner, best: dict[str, torch.Tensor] | None, standing: Standing) -> None:
-    kept.save({**learner.tensors(), **_checkpoints.under("best", best or {})}, asdict(standing))
-
-
-def speakers_of(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
+def list_speakers(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
     """The speaker of each utterance.
 
     Raises:
@@ -343,7 +287,7 @@ def speakers_of(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
     return first
 
 
-def n_steps(settings: EmbeddingSettings, crops: Crops) -> int:
+def count_steps(settings: EmbeddingSettings, crops: Crops) -> int:
     """The steps of resolved settings; those of epochs over chunks end with the last epoch."""
     assert settings.steps is not None
     assert settings.batch is not None
@@ -352,25 +296,9 @@ def n_steps(settings: EmbeddingSettings, crops: Crops) -> int:
     return settings.steps
 
 
-def _identity(settings: EmbeddingSettings, audio: Waveforms, device: str) -> str:
+def _identify(settings: EmbeddingSettings, audio: Waveforms, device: str) -> str:
     """Digest of all that the weights depend on: what a checkpoint must be of."""
-    return digest(VERSION, settings.numeric(), audio.digest, device.split(":")[0], _libraries())
-
-
-def _libraries() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("torch", "speechbrain", "numpy")}
-
-
-def _verify(learner: Learner, excerpts: _verification.Pieces, standing: Standing) -> dict[str, torch.Tensor] | None:
-    """Verify on what is held out; the weights if they are the best so far."""
-    found = _verification.verified(excerpts, learner.embed)
-    standing.verified.append({"step": standing.step, "eer": found.eer, "cllr_min": found.cllr_min})
-    if standing.best >= 0 and not better(found, standing.verified[standing.best]):
-        return None
-    standing.best = len(standing.verified) - 1
-    return learner.weights()
+    return digest(VERSION, settings.numeric(), audio.digest, device.split(":")[0], list_libraries(*_LIBRARIES))
 
 
 def _write(
@@ -380,7 +308,7 @@ def _write(
     speakers: Sequence[str],
     crops: Crops,
     learner: Learner,
-    excerpts: _verification.Pieces | None,
+    excerpts: _verification.Excerpts | None,
     standing: Standing,
 ) -> None:
     """The weights that the learner has now, and the record of how they came."""
@@ -388,19 +316,20 @@ def _write(
 
     held_out = trained = None
     if excerpts is not None:
-        kept = standing.verified[standing.best if settings.checkpoint == "best" else -1]["step"]
-        held_out = _verified(excerpts, learner, kept)
-        known = _verification.pieces(
+        step = standing.verified[standing.best if settings.checkpoint == "best" else -1]["step"]
+        held_out = {**asdict(_verification.verify(excerpts, learner.embed)), "best_step": step}
+        trained_on = _verification.cut_excerpts(
             audio, sorted(crops.label), speakers, crops.length, settings.seed, held_out["speakers"]
         )
-        trained = _verified(known, learner, kept) if known is not None else None
+        if trained_on is not None:
+            trained = {**asdict(_verification.verify(trained_on, learner.embed)), "best_step": step}
     n_utterances = Counter(speakers)
-    suspected = _verification.suspected(audio, speakers, crops.length, settings.seed, learner.embed)
+    suspected = _verification.find_doubles(audio, speakers, crops.length, settings.seed, learner.embed)
     save_file(learner.weights(), folder / WEIGHTS)
     record = {
         "settings": settings.numeric(),
         "data_digest": audio.digest,
-        "libraries": _libraries(),
+        "libraries": list_libraries(*_LIBRARIES),
         "device": learner.device.split(":")[0],
         "speakers": len(n_utterances),
         "utterances": len(audio),
@@ -418,28 +347,21 @@ def _write(
         "verified": standing.verified,
         "held_out": held_out,
         "trained": trained,
-        "summary": _summary(standing, held_out, trained, len(suspected)),
+        "summary": _summarise(standing, held_out, trained, len(suspected)),
     }
-    text = json.dumps(record, indent=2, sort_keys=True) + "\n"
-    (folder / RECORD).write_text(text, encoding="utf-8")
+    write_record(folder, record)
 
 
-def _verified(excerpts: _verification.Pieces, learner: Learner, step: int) -> dict[str, Any]:
-    found = asdict(_verification.verified(excerpts, learner.embed))
-    return {**found, "best_step": step}
-
-
-def _summary(
+def _summarise(
     standing: Standing, held_out: dict[str, Any] | None, trained: dict[str, Any] | None, suspected: int
 ) -> str:
     """The record in a line."""
     parts = [f"loss {standing.loss[0]:.2f} to {standing.loss[-1]:.2f} in {standing.step} steps"]
-    for which, found in (("held out", held_out), ("trained on", trained)):
-        if found is not None:
-            session = "same session, " if found["same_session"] else ""
-            parts.append(
-                f"EER {100 * found['eer']:.1f} % on {found['speakers']} speakers {which} ({session}{found['n_target']} targets)"
-            )
+    for whom, numbers in (("held out", held_out), ("trained on", trained)):
+        if numbers is not None:
+            session = "same session, " if numbers["same_session"] else ""
+            targets = f"{session}{numbers['n_target']} targets"
+            parts.append(f"EER {100 * numbers['eer']:.1f} % on {numbers['speakers']} speakers {whom} ({targets})")
     if held_out is None:
         parts.append("nobody held out: the last checkpoint")
     else:

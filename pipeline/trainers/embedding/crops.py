@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.contracts import Waveforms
 from pipeline.errors import DataError
-from pipeline.nets.excerpts import at_speed
-from pipeline.nets.training import rounds
-from pipeline.nets.waveforms import RATE, Waveforms
+from pipeline.nets.training import take_rounds
+from pipeline.nets.waveforms import RATE, play_at_speed
 from pipeline.seeds import generator
 
 QUIET = 5e-4
@@ -73,7 +73,7 @@ class Crops:
         self.n_repeated = int((audio.lengths[np.array(trained, dtype=np.int64)] < least).sum())
         self.n_vanished, self.chunks = 0, np.zeros(0, np.int64)
         if settings.items == "chunks":
-            counts = np.array([self._chunks(item) for item in trained], dtype=np.int64)
+            counts = np.array([self._count_chunks(item) for item in trained], dtype=np.int64)
             self.chunks = np.repeat(np.array(trained, dtype=np.int64), counts)
             self.n_vanished, self.n_repeated = int((counts == 0).sum()), 0
             if not len(self.chunks):
@@ -95,7 +95,7 @@ class Crops:
     def batch(self, step: int) -> Batch:
         """The crops of a step."""
         random = generator(self.settings.seed, "crops", step)
-        items = rounds(self.n_items, step, self.settings.batch, self.settings.seed, "round of classes")
+        items = take_rounds(self.n_items, step, self.settings.batch, self.settings.seed, "round of classes")
         utterances, labels = [], []
         crops = np.empty((len(items), self.length), dtype=np.float32)
         for row, item in enumerate(items.tolist()):
@@ -113,12 +113,12 @@ class Crops:
 
     def crop(self, utterance: int, speed: float, random: np.random.Generator) -> np.ndarray:
         """A crop of an utterance at a random place, float32 [samples]; a shorter utterance is repeated."""
-        taken, there = round(self.length * speed), int(self.audio.lengths[utterance])
-        start = int(random.integers(max(there, taken) - taken + 1))
-        wave = np.resize(self.audio.piece(utterance, start, min(there, start + taken)), taken)
-        return at_speed(wave, speed, self.length)
+        taken, n = round(self.length * speed), int(self.audio.lengths[utterance])
+        start = int(random.integers(max(n, taken) - taken + 1))
+        wave = np.resize(self.audio.piece(utterance, start, min(n, start + taken)), taken)
+        return play_at_speed(wave, speed, self.length)
 
-    def _chunks(self, utterance: int) -> int:
+    def _count_chunks(self, utterance: int) -> int:
         """How many whole chunks of an utterance, cut from its start, are loud enough."""
         n = int(self.audio.lengths[utterance]) // self.length
         wave = self.audio.piece(utterance, 0, n * self.length)
@@ -131,14 +131,16 @@ class Crops:
             if random.random() >= self.settings.noisy:
                 continue
             noise = (
-                self._babble(self.label[utterance], random) if random.random() < 0.5 else coloured(len(crop), random)
+                self._mix_babble(self.label[utterance], random)
+                if random.random() < 0.5
+                else make_coloured_noise(len(crop), random)
             )
             power = float(np.mean(np.square(noise, dtype=np.float64)))
             ratio = float(np.mean(np.square(crop, dtype=np.float64))) / 10 ** (random.uniform(low, high) / 10)
             if power > 0:
                 crop += noise * np.float32((ratio / power) ** 0.5)
 
-    def _babble(self, speaker: int, random: np.random.Generator) -> np.ndarray:
+    def _mix_babble(self, speaker: int, random: np.random.Generator) -> np.ndarray:
         """Crops of other speakers, added up."""
         n = min(len(self.speakers) - 1, int(random.integers(*_VOICES, endpoint=True)))
         others = random.choice(len(self.speakers) - 1, n, replace=False)
@@ -149,7 +151,7 @@ class Crops:
         return total
 
 
-def coloured(length: int, random: np.random.Generator) -> np.ndarray:
+def make_coloured_noise(length: int, random: np.random.Generator) -> np.ndarray:
     """Noise whose power falls with frequency to the power of 0 (white) to 2 (brown), float32 [length]."""
     spectrum = np.fft.rfft(random.standard_normal(length))
     spectrum[1:] /= np.arange(1, len(spectrum)) ** (random.uniform(0, 2) / 2)

@@ -8,18 +8,19 @@ import numpy as np
 import torch
 
 from pipeline.errors import ConfigError, StageFailed
-from pipeline.nets import checkpoints as _checkpoints
+from pipeline.nets import training
+from pipeline.nets.checkpoints import add_prefix, take_prefix
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
-from pipeline.nets.trainable import Sizes, trainable
-from pipeline.nets.training import cosine, halved, out_of_memory, seeded, triangular
+from pipeline.nets.trainable import Sizes, find_trainable
+from pipeline.nets.training import rate_of_cosine, rate_of_triangle, seed_torch
 from pipeline.trainers.embedding.crops import Batch
 
 _CLIP = 5.0  # largest norm of all gradients together; SpeechBrain's default, and so VPC's
-_EMBEDDED = 64  # waveforms that are embedded at a time
+_EMBEDDED_AT_ONCE = 64  # waveforms that are embedded at a time
 
 
-class Learner:
+class Learner(training.Learner[Batch]):
     """A network, the softmax above it, and their optimiser.
 
     Args:
@@ -36,8 +37,8 @@ class Learner:
 
     def __init__(self, settings: Any, n_classes: int, device: str) -> None:
         self.settings, self.device, self.micro_batch = settings, device, settings.micro_batch
-        self.extractor = trainable(settings.architecture)
-        seeded(settings.seed, "initial weights")
+        self.extractor = find_trainable(settings.architecture)
+        seed_torch(settings.seed, "initial weights")
         sizes = Sizes(settings.n_mels, settings.channels, settings.aggregation, settings.embedding, settings.attention)
         self.model = self.extractor.untrained(sizes).to(device)
         self.head = AngularMargin(settings.embedding, n_classes, settings.margin, settings.scale).to(device)
@@ -60,24 +61,18 @@ class Learner:
         Raises:
             StageFailed: parts of two crops do not fit either.
         """
-        statistics = [buffer.clone() for buffer in self.model.buffers()]
-        while True:
-            try:
-                return self._accumulate(step, batch)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
-                self._halve(len(batch.labels), str(error))
-            # What the parts that did fit have moved goes back, or they would count twice.
-            for buffer, value in zip(self.model.buffers(), statistics, strict=True):
-                buffer.copy_(value)
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+        return self.within_memory(
+            lambda: self._accumulate(step, batch),
+            len(batch.labels),
+            least=2,
+            device=self.device,
+            items=f"crops of {self.settings.crop_seconds} s",
+            remedy="set crop_seconds or channels of the training lower",
+        )
 
     def update(self, step: int, steps: int) -> None:
-        """Move the weights along the gradient."""
         for group in self.optimiser.param_groups:
-            group["lr"] = rate(self.settings, step, steps)
+            group["lr"] = get_learning_rate(self.settings, step, steps)
         torch.nn.utils.clip_grad_norm_(self.parameters, _CLIP)
         self.optimiser.step()
 
@@ -85,38 +80,27 @@ class Learner:
         """Waveforms float32 [n, samples] to embeddings float32 [n, d], as an extractor would."""
         self.model.eval()
         # SpeechBrain's x-vectors have noise in them, also outside of training.
-        seeded(self.settings.seed, "verification")
+        seed_torch(self.settings.seed, "verification")
         with torch.no_grad():
             parts = [
-                self._embedded(torch.from_numpy(part).to(self.device)).float().cpu().numpy()
-                for part in np.split(waves, range(_EMBEDDED, len(waves), _EMBEDDED))
+                self._embed(torch.from_numpy(part).to(self.device)).float().cpu().numpy()
+                for part in np.split(waves, range(_EMBEDDED_AT_ONCE, len(waves), _EMBEDDED_AT_ONCE))
             ]
         return np.concatenate(parts)
 
-    def _embedded(self, waves: torch.Tensor) -> torch.Tensor:
+    def _embed(self, waves: torch.Tensor) -> torch.Tensor:
         return self.extractor.embeddings(self.model, self.front_end(waves))
 
-    def weights(self) -> dict[str, torch.Tensor]:
-        """A copy of the network's tensors, on the CPU."""
-        return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
-
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All that a checkpoint holds of the learner."""
-        return {
-            **_checkpoints.under("model", self.model.state_dict()),
-            **_checkpoints.under("head", self.head.state_dict()),
-            **_checkpoints.under("optimiser", _checkpoints.optimiser_tensors(self.optimiser)),
-        }
+        return {**super().tensors(), **add_prefix("head", self.head.state_dict())}
 
     def restore(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Go back to what :meth:`tensors` gave."""
-        self.model.load_state_dict(_checkpoints.part("model", tensors))
-        self.head.load_state_dict(_checkpoints.part("head", tensors))
-        _checkpoints.restore_optimiser(self.optimiser, _checkpoints.part("optimiser", tensors))
+        super().restore(tensors)
+        self.head.load_state_dict(take_prefix("head", tensors))
 
     def _accumulate(self, step: int, batch: Batch) -> float:
         self.model.train()
-        seeded(self.settings.seed, "step", step)
+        seed_torch(self.settings.seed, "step", step)
         self.optimiser.zero_grad(set_to_none=True)
         n = len(batch.labels)
         total = torch.zeros((), device=self.device)
@@ -130,10 +114,6 @@ class Learner:
             loss.backward()
             total += loss.detach()
         return float(total)
-
-    def _halve(self, n: int, cause: str) -> None:
-        what, remedy = f"crops of {self.settings.crop_seconds} s", "set crop_seconds or channels of the training lower"
-        self.micro_batch = halved(self.micro_batch, n, 2, self.device, what, cause, remedy)
 
     def _compile(self) -> None:
         """Have ``torch.compile`` fuse the network, and try it."""
@@ -156,9 +136,9 @@ class Learner:
             buffer.copy_(value)
 
 
-def rate(settings: Any, step: int, steps: int) -> float:
+def get_learning_rate(settings: Any, step: int, steps: int) -> float:
     """The learning rate of a step (from 0)."""
     if settings.schedule == "cosine":
-        return float(settings.learning_rate * cosine(step, steps, settings.warm_up))
+        return float(settings.learning_rate * rate_of_cosine(step, steps, settings.warm_up))
     low = settings.lowest_learning_rate
-    return float(low + (settings.learning_rate - low) * triangular(step, settings.half_cycle))
+    return float(low + (settings.learning_rate - low) * rate_of_triangle(step, settings.half_cycle))

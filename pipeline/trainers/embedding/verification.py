@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.nets import verification as _shared
-from pipeline.nets.excerpts import middle
-from pipeline.nets.verification import Verified, to_units
-from pipeline.nets.waveforms import Waveforms
+from pipeline.contracts import Waveforms
+from pipeline.nets.verification import Verified, to_units, verify_pairs
+from pipeline.nets.waveforms import cut_middle
 from pipeline.seeds import generator
 
 FEWEST = 20
@@ -53,7 +52,7 @@ def split(settings: Any, speakers: Sequence[str]) -> tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class Excerpts:
     """Excerpts of equal length of some speakers.
 
     Attributes:
@@ -69,9 +68,9 @@ class Pieces:
     same_session: bool
 
 
-def pieces(
+def cut_excerpts(
     audio: Waveforms, items: Sequence[int], speakers: Sequence[str], length: int, seed: int, most: int = _SPEAKERS
-) -> Pieces | None:
+) -> Excerpts | None:
     """Up to six excerpts each of up to ``most`` of the speakers of some utterances, drawn at random.
 
     Where at least half of the speakers have several recordings, one excerpt from the middle of each utterance; else parts of
@@ -90,41 +89,41 @@ def pieces(
     names = sorted(names[number] for number in random.permutation(len(names))[:most])
     if len(names) < 2:
         return None
-    several = sum(len({audio.recordings[item] for item in of_speaker[name]}) > 1 for name in names)
-    same_session = several < len(names) / 2
+    n_with_several = sum(len({audio.recordings[item] for item in of_speaker[name]}) > 1 for name in names)
+    same_session = n_with_several < len(names) / 2
     waves, owners = [], []
     for owner, name in enumerate(names):
-        found = [of_speaker[name][number] for number in random.permutation(len(of_speaker[name]))[:_PIECES]]
+        items = [of_speaker[name][number] for number in random.permutation(len(of_speaker[name]))[:_PIECES]]
         if same_session:
-            longest = max(found, key=lambda item: (int(audio.lengths[item]), -item))
-            found = [item for item in found if audio.recordings[item] == audio.recordings[longest]]
-        if same_session and len(found) == 1:
-            cut = _parts(audio, found[0], length)
+            longest = max(items, key=lambda item: (int(audio.lengths[item]), -item))
+            items = [item for item in items if audio.recordings[item] == audio.recordings[longest]]
+        if same_session and len(items) == 1:
+            cut = _cut_parts(audio, items[0], length)
         else:
-            cut = [middle(audio, item, 0, int(audio.lengths[item]), length) for item in sorted(found)]
+            cut = [cut_middle(audio, item, 0, int(audio.lengths[item]), length) for item in sorted(items)]
         waves += cut
         owners += [owner] * len(cut)
-    return Pieces(np.stack(waves), np.array(owners, dtype=np.int64), names, same_session)
+    return Excerpts(np.stack(waves), np.array(owners, dtype=np.int64), names, same_session)
 
 
-def _parts(audio: Waveforms, item: int, length: int) -> list[np.ndarray]:
+def _cut_parts(audio: Waveforms, item: int, length: int) -> list[np.ndarray]:
     """Excerpts from the middles of two to six equal parts of an utterance."""
-    there = int(audio.lengths[item])
-    borders = np.linspace(0, there, 1 + max(2, min(_PIECES, there // length))).astype(int).tolist()
+    n = int(audio.lengths[item])
+    borders = np.linspace(0, n, 1 + max(2, min(_PIECES, n // length))).astype(int).tolist()
     return [
-        middle(audio, item, start, max(stop, start + 1), length) for start, stop in pairwise(borders) if start < there
+        cut_middle(audio, item, start, max(stop, start + 1), length) for start, stop in pairwise(borders) if start < n
     ]
 
 
-def verified(excerpts: Pieces, embed: Embed) -> Verified:
+def verify(excerpts: Excerpts, embed: Embed) -> Verified:
     """All pairs of excerpts."""
     vectors = embed(excerpts.waves)
     first, second = np.triu_indices(len(vectors), 1)
     target = excerpts.speakers[first] == excerpts.speakers[second]
-    return _shared.verified(vectors, first, second, target, len(excerpts.names), excerpts.same_session)
+    return verify_pairs(vectors, first, second, target, len(excerpts.names), excerpts.same_session)
 
 
-def suspected(
+def find_doubles(
     audio: Waveforms, speakers: Sequence[str], length: int, seed: int, embed: Embed
 ) -> list[tuple[str, str, float]]:
     """Pairs of names that may be one speaker, each with the cosine of the two centroids, the closest first.
@@ -133,7 +132,7 @@ def suspected(
     centroid of the name's other excerpts, and where that stands out from how close all names come to their nearest. Of names
     with one utterance each a network that was trained to tell them apart may have learnt the recordings: this finds few of them.
     """
-    excerpts = pieces(audio, range(len(speakers)), speakers, length, seed, most=len(speakers))
+    excerpts = cut_excerpts(audio, range(len(speakers)), speakers, length, seed, most=len(speakers))
     if excerpts is None:
         return []
     units = to_units(embed(excerpts.waves))
@@ -141,10 +140,10 @@ def suspected(
     sums = np.zeros((len(excerpts.names), units.shape[1]))
     np.add.at(sums, owners, units)
     # A name's only excerpt has no others: it is judged by the other name of a pair alone.
-    several = np.bincount(owners)[owners] > 1
+    has_others = np.bincount(owners)[owners] > 1
     nearness = np.einsum("ij,ij->i", units, to_units(sums[owners] - units))
-    counts = np.bincount(owners[several], minlength=len(sums))
-    totals = np.bincount(owners[several], nearness[several], minlength=len(sums))
+    counts = np.bincount(owners[has_others], minlength=len(sums))
+    totals = np.bincount(owners[has_others], nearness[has_others], minlength=len(sums))
     own = np.divide(totals, counts, out=np.full(len(sums), np.nan), where=counts > 0)
     centroids = to_units(sums)
     cosines = centroids @ centroids.T
@@ -153,5 +152,5 @@ def suspected(
     # Where the network tells nobody apart, all names have close neighbours, and none stands out.
     least = np.fmax(np.fmax(own[:, None], own[None]), high + _STANDS_OUT * (high - low))
     first, second = np.nonzero(np.triu((cosines > least) & np.isfinite(np.fmax(own[:, None], own[None])), 1))
-    found = sorted(zip(first.tolist(), second.tolist()), key=lambda pair: -cosines[pair])
-    return [(excerpts.names[a], excerpts.names[b], round(float(cosines[a, b]), 4)) for a, b in found]
+    doubles = sorted(zip(first.tolist(), second.tolist()), key=lambda pair: -cosines[pair])
+    return [(excerpts.names[a], excerpts.names[b], round(float(cosines[a, b]), 4)) for a, b in doubles]

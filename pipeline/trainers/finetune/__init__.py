@@ -10,36 +10,28 @@ The same data, settings, weights, libraries and device give the same bytes on CP
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from pipeline import contracts
-from pipeline.contracts import ComponentSettings, numeric
+from pipeline.contracts import ComponentSettings, Waveforms, numeric
 from pipeline.errors import ConfigError, DataError
-from pipeline.nets import checkpoints as _checkpoints
-from pipeline.nets.finetunable import Finetunable, finetunable
-from pipeline.nets.training import determinism, finite
-from pipeline.nets.verification import Verified, better, verified
-from pipeline.nets.waveforms import Waveforms
+from pipeline.nets.checkpoints import Checkpoints
+from pipeline.nets.trainable import Finetunable, find_finetunable
+from pipeline.nets.training import Course, Standing, follow_course, list_libraries, repeatable, write_record
+from pipeline.nets.verification import Verified, verify_pairs
 from pipeline.protocol.held_out import EVERY
 from pipeline.seeds import digest
 from pipeline.trainers.finetune import pieces as _pieces
 
 if TYPE_CHECKING:
-    import torch
-
     from pipeline.trainers.finetune.learner import Learner
 
-LOG = logging.getLogger(__name__)
-
 VERSION = "finetune 1"
-RECORD = "training.json"
 
 # What nulls become, by the layers that learn: chosen on the held-out speakers of 168 of LibriSpeech's train-clean-100 with 12 s
 # each under three draws of B2r, where both take about 140 s of CPU time with CAM++. ``heard`` is the part of the speech that
@@ -119,36 +111,13 @@ class FinetuneSettings(ComponentSettings):
 
     @field_validator("architecture")
     @classmethod
-    def _known(cls, name: str | None) -> str | None:
+    def _check_architecture(cls, name: str | None) -> str | None:
         if name is not None:
             try:
-                finetunable(name)
+                find_finetunable(name)
             except ConfigError as error:
                 raise ValueError(f"{error.what}; {error.remedy}") from error
         return name
-
-
-@dataclass
-class Standing:
-    """How far a fine-tuning is; plain values that go through JSON unchanged.
-
-    Attributes:
-        step: steps done.
-        loss: of each step.
-        verified: the step and the numbers of each verification, that of step 0 first.
-        best: place of the best one.
-        micro_batch: pieces that go through the network at once.
-    """
-
-    step: int = 0
-    loss: list[float] = field(default_factory=list)
-    verified: list[dict[str, Any]] = field(default_factory=list)
-    best: int = 0
-    micro_batch: int = 0
-
-    def enough(self, patience: int | None) -> bool:
-        """Whether patience has run out."""
-        return patience is not None and len(self.verified) - 1 - self.best >= patience
 
 
 class Trainer(contracts.Trainer):
@@ -168,7 +137,7 @@ class Trainer(contracts.Trainer):
         return settings.share
 
     @classmethod
-    def also(cls, settings: FinetuneSettings) -> tuple[str, ...]:
+    def other_systems(cls, settings: FinetuneSettings) -> tuple[str, ...]:
         return settings.also
 
     @classmethod
@@ -189,7 +158,7 @@ class Trainer(contracts.Trainer):
     def code(cls, settings: FinetuneSettings) -> tuple[str, ...]:
         """The module of the extractor whose network it is."""
         assert settings.architecture is not None, "the settings are not resolved"
-        return (finetunable(settings.architecture).__module__,)
+        return (find_finetunable(settings.architecture).__module__,)
 
     @classmethod
     def cost(cls, settings: FinetuneSettings) -> float:
@@ -218,162 +187,104 @@ class Trainer(contracts.Trainer):
         from pipeline.trainers.finetune.learner import Learner
 
         assert pretrained is not None, "fine-tuning begins with weights"
-        steps, every = settings.steps, settings.verify_every
-        assert steps is not None
-        assert every is not None
-        heard = _Heard(settings, waveforms)
-        with determinism(settings.threads):
-            learner = Learner(settings, pretrained, heard.pieces, heard.views, device)
-            kept = _checkpoints.Kept(scratch, _identity(settings, waveforms, learner, device))
-            begun = _resume(kept, learner) or _begin(kept, learner, heard, stopping)
-            if begun is None:
+        assert settings.steps is not None
+        speech = _Speech(settings, waveforms)
+        with repeatable(settings.threads):
+            learner = Learner(settings, pretrained, speech.pieces, speech.views, device)
+            course = Course(
+                learner,
+                lambda step: speech.views.batch(step, settings.batch),
+                speech.name_utterances,
+                settings.steps,
+                lambda step: _verify(learner, speech.held_out, step),
+                settings.verify_every,
+                verify_first=True,
+                patience=settings.patience,
+            )
+            checkpoints = Checkpoints(scratch, _identify(settings, waveforms, learner, device))
+            standing = follow_course(course, checkpoints, stopping, progress)
+            if standing is None:
                 return False
-            standing, best = begun
-            while standing.step < steps and not standing.enough(settings.patience):
-                step = standing.step
-                loss = finite(learner.gradients(step), step, heard.ids(step))
-                learner.update(step, steps)
-                standing.step, standing.micro_batch = step + 1, learner.micro_batch
-                standing.loss.append(loss)
-                if progress is not None:
-                    progress(step + 1, steps, loss)
-                due = step + 1 == steps or (step + 1) % every == 0
-                if due and _verify(learner, heard.held_out, standing):
-                    best = learner.weights()
-                stop = stopping()
-                if due or stop or kept.old():
-                    _save(kept, learner, best, standing)
-                if stop:
-                    return False
-            learner.take(best)
-            _write(folder, settings, heard, learner, standing)
+            _write(folder, settings, speech, learner, standing)
         return True
 
 
-class _Heard:
+class _Speech:
     """The speech of a fine-tuning: pieces, those trained on, and the trials among those held out."""
 
     def __init__(self, settings: FinetuneSettings, audio: Waveforms) -> None:
-        trained, held_out = _pieces.split(audio)
+        trained, held_out = _pieces.split_utterances(audio)
         self.settings, self.audio = settings, audio
-        self.pieces = _pieces.cut(audio, [*trained, *held_out], settings.piece_seconds)
+        self.pieces = _pieces.cut_pieces(audio, [*trained, *held_out], settings.piece_seconds)
         out = set(held_out)
-        whose = [item in out for item in self.pieces.items.tolist()]
-        self.trained = [piece for piece, held in enumerate(whose) if not held]
+        is_out = [item in out for item in self.pieces.items.tolist()]
+        self.trained = [piece for piece, apart in enumerate(is_out) if not apart]
         self.views = _pieces.Views(
             self.pieces, self.trained, settings.speeds, settings.spec_augment is not None, settings.seed
         )
-        among = [piece for piece, held in enumerate(whose) if held]
-        found = _pieces.trials(self.pieces, among, settings.seed)
-        if found is None:
+        among = [piece for piece, apart in enumerate(is_out) if apart]
+        trials = _pieces.draw_trials(self.pieces, among, settings.seed)
+        if trials is None:
             raise DataError(
                 "the held-out training speakers have no two pieces to compare of one speaker, or none of two",
                 cause=f"{len(among)} pieces of about {settings.piece_seconds:g} s of theirs are not silent",
                 remedy="train on longer recordings or more of them, or set train.piece_seconds lower",
             )
-        self.held_out = found
+        self.held_out = trials
 
-    def known(self) -> _pieces.Trials | None:
+    def draw_trained_on(self) -> _pieces.Trials | None:
         """Trials among as many of the speakers who were trained on."""
         among = [
             piece
             for piece in self.trained
             if self.audio.own[self.pieces.items[piece]] and self.audio.draws[self.pieces.items[piece]] == 0
         ]
-        return _pieces.trials(self.pieces, among, self.settings.seed, self.held_out.speakers)
+        return _pieces.draw_trials(self.pieces, among, self.settings.seed, self.held_out.speakers)
 
-    def ids(self, step: int) -> list[str]:
+    def name_utterances(self, batch: tuple[Sequence[_pieces.View], Any]) -> list[str]:
         """The utterances of a step."""
-        views, _ = self.views.batch(step, self.settings.batch)
-        return [self.audio.ids[self.pieces.items[view.piece]] for view in views]
+        return [self.audio.ids[self.pieces.items[view.piece]] for view in batch[0]]
 
 
-def _begin(
-    kept: _checkpoints.Kept, learner: Learner, heard: _Heard, stopping: Callable[[], bool]
-) -> tuple[Standing, list[torch.Tensor]] | None:
-    """Verify on the weights as they came and begin the class weights; None if that was to stop."""
-    standing, best = Standing(micro_batch=learner.micro_batch), learner.weights()
-    _verify(learner, heard.held_out, standing)
-    if not learner.start(stopping):
-        return None
-    _save(kept, learner, best, standing)
-    return standing, best
-
-
-def _resume(kept: _checkpoints.Kept, learner: Learner) -> tuple[Standing, list[torch.Tensor]] | None:
-    """Put a learner where the checkpoint was: how far that is, and the best weights so far; None if there is none."""
-    from pipeline.trainers.finetune.learner import in_order
-
-    found = kept.load()
-    if found is None:
-        return None
-    tensors, progress = found
-    standing = Standing(**progress)
-    learner.restore(tensors)
-    learner.micro_batch = standing.micro_batch
-    LOG.info("going on from the checkpoint at step %d", standing.step)
-    return standing, in_order(_checkpoints.part("best", tensors))
-
-
-def _save(kept: _checkpoints.Kept, learner: Learner, best: list[torch.Tensor], standing: Standing) -> None:
-    from pipeline.trainers.finetune.learner import numbered
-
-    kept.save({**learner.tensors(), **_checkpoints.under("best", numbered(best))}, asdict(standing))
-
-
-def _identity(settings: FinetuneSettings, audio: Waveforms, learner: Learner, device: str) -> str:
+def _identify(settings: FinetuneSettings, audio: Waveforms, learner: Learner, device: str) -> str:
     """Digest of all that the weights depend on: what a checkpoint must be of."""
-    begun = (learner.digest, learner.pretrained.settings.numeric())
-    return digest(VERSION, settings.numeric(), audio.digest, begun, device.split(":")[0], _libraries())
+    pretrained = (learner.digest, learner.pretrained.settings.numeric())
+    return digest(
+        VERSION, settings.numeric(), audio.digest, pretrained, device.split(":")[0], list_libraries("torch", "numpy")
+    )
 
 
-def _libraries() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("torch", "numpy")}
-
-
-def _verify(learner: Learner, trials: _pieces.Trials, standing: Standing) -> bool:
-    """Verify on what is held out; whether that is the best so far."""
-    found = _verified(learner, trials, standing.step)
-    standing.verified.append({"step": standing.step, **asdict(found)})
-    if len(standing.verified) > 1 and not better(found, standing.verified[standing.best]):
-        return False
-    standing.best = len(standing.verified) - 1
-    return True
-
-
-def _verified(learner: Learner, trials: _pieces.Trials, step: int) -> Verified:
-    from pipeline.trainers.finetune.learner import usable
+def _verify(learner: Learner, trials: _pieces.Trials, step: int) -> Verified:
+    from pipeline.trainers.finetune.learner import check_vectors
 
     views = [_pieces.View(piece) for piece in trials.pieces.tolist()]
-    vectors = usable(learner.embed(views), views, learner.pieces, step)
-    return verified(vectors, trials.first, trials.second, trials.target, trials.speakers, trials.same_session)
+    vectors = check_vectors(learner.embed(views), views, learner.pieces, step)
+    return verify_pairs(vectors, trials.first, trials.second, trials.target, trials.speakers, trials.same_session)
 
 
-def _write(folder: Path, settings: FinetuneSettings, heard: _Heard, learner: Learner, standing: Standing) -> None:
+def _write(folder: Path, settings: FinetuneSettings, speech: _Speech, learner: Learner, standing: Standing) -> None:
     """The weights that the learner has now, and the record of how they came."""
-    audio = heard.audio
+    audio = speech.audio
     before, best = standing.verified[0], standing.verified[standing.best]
-    held_out = {**best, "best_step": best["step"], "same_sex": heard.held_out.same_sex}
-    known = heard.known()
-    trained = None if known is None else asdict(_verified(learner, known, standing.step))
-    size, fit = learner.kept(_pieces.View(int(heard.held_out.pieces[0])))
+    held_out = {**best, "best_step": best["step"], "same_sex": speech.held_out.same_sex}
+    trials = speech.draw_trained_on()
+    trained = None if trials is None else asdict(_verify(learner, trials, standing.step))
+    size, fit = learner.measure_cache(_pieces.View(int(speech.held_out.pieces[0])))
     record = {
         "settings": settings.numeric(),
         "data_digest": audio.digest,
         "pretrained": {"settings": learner.pretrained.settings.numeric(), "digest": learner.digest},
-        "libraries": _libraries(),
+        "libraries": list_libraries("torch", "numpy"),
         "device": learner.device.split(":")[0],
         "speakers": len(set(audio.speakers)),
         "utterances": len(audio),
         "seconds": round(audio.seconds, 2),
-        "speakers_trained_on": len(heard.views.speakers),
-        "pieces_trained_on": len(heard.trained),
-        "views": len(heard.views),
+        "speakers_trained_on": len(speech.views.speakers),
+        "pieces_trained_on": len(speech.trained),
+        "views": len(speech.views),
         "draws": sorted({int(draw) for draw in audio.draws[audio.own]}),
-        "pieces_of_other_systems": sum(not audio.own[heard.pieces.items[piece]] for piece in heard.trained),
-        "silent_pieces": heard.pieces.n_unusable,
+        "pieces_of_other_systems": sum(not audio.own[speech.pieces.items[piece]] for piece in speech.trained),
+        "silent_pieces": speech.pieces.n_unusable,
         "cache": {"bytes_a_view": size, "views_that_fit": fit} if size else None,
         "suspected_same_speaker": [],
         "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
@@ -386,16 +297,16 @@ def _write(folder: Path, settings: FinetuneSettings, heard: _Heard, learner: Lea
         "held_out_before": {name: value for name, value in before.items() if name != "step"},
         "brought": standing.best > 0,
         "trained": trained,
-        "summary": _summary(standing, held_out, trained),
+        "summary": _summarise(standing, held_out, trained),
     }
     learner.extractor.write(learner.model.cpu(), folder)
-    (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_record(folder, record)
 
 
-def _summary(standing: Standing, held_out: dict[str, Any], trained: dict[str, Any] | None) -> str:
+def _summarise(standing: Standing, held_out: dict[str, Any], trained: dict[str, Any] | None) -> str:
     """The record in a line."""
     session = "same session, " if held_out["same_session"] else ""
-    before, after = (100 * found["eer"] for found in (standing.verified[0], held_out))
+    before, after = (100 * numbers["eer"] for numbers in (standing.verified[0], held_out))
     whom = f"{held_out['speakers']} speakers held out ({session}{held_out['n_target']} targets)"
     if standing.best == 0:
         return (
@@ -403,5 +314,5 @@ def _summary(standing: Standing, held_out: dict[str, Any], trained: dict[str, An
             "fine-tuning brought nothing"
         )
     learnt = f"loss {standing.loss[0]:.2f} to {standing.loss[-1]:.2f} in {standing.step} steps"
-    known = "" if trained is None else f", {100 * trained['eer']:.1f} % on {trained['speakers']} trained on"
-    return f"{learnt}, EER {before:.1f} to {after:.1f} % on {whom}{known}, weights of step {held_out['best_step']}"
+    trained_on = "" if trained is None else f", {100 * trained['eer']:.1f} % on {trained['speakers']} trained on"
+    return f"{learnt}, EER {before:.1f} to {after:.1f} % on {whom}{trained_on}, weights of step {held_out['best_step']}"

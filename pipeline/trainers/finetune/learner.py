@@ -11,24 +11,28 @@ import torch
 
 from pipeline.contracts import Pretrained
 from pipeline.errors import StageFailed
-from pipeline.nets import checkpoints as _checkpoints
-from pipeline.nets.finetunable import Finetunable
+from pipeline.nets import training
+from pipeline.nets.checkpoints import add_prefix, get_optimiser_tensors, restore_optimiser, take_prefix
 from pipeline.nets.margin import AngularMargin
-from pipeline.nets.training import cosine, halved, out_of_memory, seeded
+from pipeline.nets.trainable import Finetunable
+from pipeline.nets.training import rate_of_cosine, seed_torch
 from pipeline.seeds import generator
 from pipeline.trainers.finetune.pieces import Pieces, View, Views
 
 VERSION = "finetune learner 1"
 
+Batch = tuple[list[View], np.ndarray]
+"""The views of a step and their classes, int64 [n]."""
+
 CACHE = 2_000_000_000
 """Bytes of what the trunk gave that are kept at most; beyond, it is computed again whenever it is needed."""
 
 _CLIP = 5.0  # largest norm of all gradients together
-_EMBEDDED = 8  # pieces that are embedded at a time
+_EMBEDDED_AT_ONCE = 8  # pieces that are embedded at a time
 _STARTED_FROM = 3  # views of a class whose mean vector its weights begin as, at most
 
 
-class Learner:
+class Learner(training.Learner[Batch]):
     """A network that came with weights, the softmax above it, and their optimiser.
 
     Batch normalisation stays in evaluation mode: its statistics are those that the network came with.
@@ -63,7 +67,7 @@ class Learner:
         self.cached = 0
         self.head: AngularMargin | None = None
 
-    def start(self, stopping: Callable[[], bool]) -> bool:
+    def begin(self, stopping: Callable[[], bool]) -> bool:
         """Begin the weights of each class as the mean vector of some of its views; False if ``stopping`` said to end."""
         means = []
         for label in range(self.views.n_classes):
@@ -86,7 +90,7 @@ class Learner:
         ]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=self.settings.weight_decay)
 
-    def gradients(self, step: int) -> float:
+    def gradients(self, step: int, batch: Batch) -> float:
         """Compute the mean gradient over a step's pieces, in parts of ``micro_batch``, and their mean loss.
 
         Where memory runs out, the parts are halved for good and the step begins again.
@@ -94,26 +98,19 @@ class Learner:
         Raises:
             StageFailed: one piece does not fit either.
         """
-        views, labels = self.views.batch(step, self.settings.batch)
-        while True:
-            try:
-                return self._accumulate(step, views, torch.from_numpy(labels).to(self.device))
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
-                cause = str(error)
-            what, remedy = (
-                f"pieces of {self.settings.piece_seconds:g} s",
-                "set piece_seconds or layers of the training lower",
-            )
-            self.micro_batch = halved(self.micro_batch, len(views), 1, self.device, what, cause, remedy)
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+        views, labels = batch
+        return self.within_memory(
+            lambda: self._accumulate(step, views, torch.from_numpy(labels).to(self.device)),
+            len(views),
+            least=1,
+            device=self.device,
+            items=f"pieces of {self.settings.piece_seconds:g} s",
+            remedy="set piece_seconds or layers of the training lower",
+        )
 
     def update(self, step: int, steps: int) -> None:
-        """Move the weights along the gradient."""
         assert self.head is not None
-        part = cosine(step, steps, self.settings.warm_up / steps)
+        part = rate_of_cosine(step, steps, self.settings.warm_up / steps)
         rates = (self.settings.learning_rate, self.settings.head_learning_rate)
         for group, rate in zip(self.optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * part
@@ -122,46 +119,42 @@ class Learner:
 
     def embed(self, views: Sequence[View]) -> np.ndarray:
         """The vectors of views as the extractor would make them, float32 [n, d]."""
-        made = []
+        vectors = []
         with torch.no_grad():
-            for first in range(0, len(views), _EMBEDDED):
-                hidden = self._hidden(views[first : first + _EMBEDDED], None)
-                made.append(self.extractor.last(self.model, hidden).float().cpu().numpy())
-        return np.concatenate(made)
+            for first in range(0, len(views), _EMBEDDED_AT_ONCE):
+                hidden = self._hidden(views[first : first + _EMBEDDED_AT_ONCE], None)
+                vectors.append(self.extractor.last(self.model, hidden).float().cpu().numpy())
+        return np.concatenate(vectors)
 
-    def weights(self) -> list[torch.Tensor]:
-        """A copy of what learns, on the CPU."""
-        return [parameter.detach().cpu().clone() for parameter in self.learnt]
+    def weights(self) -> dict[str, torch.Tensor]:
+        return {str(place): parameter.detach().cpu().clone() for place, parameter in enumerate(self.learnt)}
 
-    def take(self, weights: Sequence[torch.Tensor]) -> None:
-        """Go to what :meth:`weights` gave."""
+    def take(self, weights: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
-            for parameter, value in zip(self.learnt, weights, strict=True):
-                parameter.copy_(value)
+            for place, parameter in enumerate(self.learnt):
+                parameter.copy_(weights[str(place)])
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All that a checkpoint holds of the learner."""
         assert self.head is not None
         return {
-            **_checkpoints.under("learnt", numbered(self.learnt)),
+            **add_prefix("learnt", {str(place): parameter.detach() for place, parameter in enumerate(self.learnt)}),
             "directions": self.head.directions.detach(),
-            **_checkpoints.under("optimiser", _checkpoints.optimiser_tensors(self.optimiser)),
+            **add_prefix("optimiser", get_optimiser_tensors(self.optimiser)),
         }
 
     def restore(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Go back to what :meth:`tensors` gave."""
         self._crown(tensors["directions"])
-        self.take(in_order(_checkpoints.part("learnt", tensors)))
-        _checkpoints.restore_optimiser(self.optimiser, _checkpoints.part("optimiser", tensors))
+        self.take(take_prefix("learnt", tensors))
+        restore_optimiser(self.optimiser, take_prefix("optimiser", tensors))
 
-    def kept(self, sample: View) -> tuple[int, int]:
+    def measure_cache(self, sample: View) -> tuple[int, int]:
         """Bytes of a view in the cache, and how many views fit in."""
         size = self._trunk([sample], None)[0].nbytes if self.settings.layers == "last" else 0
         return size, CACHE // size if size else 0
 
     def _accumulate(self, step: int, views: Sequence[View], labels: torch.Tensor) -> float:
         assert self.head is not None
-        seeded(self.settings.seed, "step", step)
+        seed_torch(self.settings.seed, "step", step)
         for parameter in (*self.learnt, *self.head.parameters()):
             parameter.grad = None
         n, total = len(views), 0.0
@@ -175,11 +168,11 @@ class Learner:
             total += float(loss.detach())
         return total
 
-    def _vectors(self, given: torch.Tensor) -> torch.Tensor:
+    def _vectors(self, hidden: torch.Tensor) -> torch.Tensor:
         """Embeddings with gradients, of what goes into the layers that learn."""
         if self.settings.layers == "all":
-            given = self.extractor.trunk(self.model, given)
-        return self.extractor.last(self.model, given)
+            hidden = self.extractor.trunk(self.model, hidden)
+        return self.extractor.last(self.model, hidden)
 
     def _hidden(self, views: Sequence[View], step: int | None) -> torch.Tensor:
         """What the layers that are computed anew take, without gradients: with ``layers: last`` what the trunk gives, else
@@ -189,13 +182,15 @@ class Learner:
                 frames = self._frames(views, step)
                 return frames if step is not None else self.extractor.trunk(self.model, frames)
             missing = [view for view in dict.fromkeys(views) if view not in self.cache]
-            made = dict(zip(missing, self._trunk(missing, step), strict=True))
-            found = torch.stack([(made[view] if view in made else self.cache[view]).float() for view in views])
-            for view, hidden in made.items():
+            computed = dict(zip(missing, self._trunk(missing, step), strict=True))
+            stacked = torch.stack(
+                [(computed[view] if view in computed else self.cache[view]).float() for view in views]
+            )
+            for view, hidden in computed.items():
                 if self.cached + hidden.nbytes <= CACHE:
                     self.cache[view] = hidden
                     self.cached += hidden.nbytes
-            return found
+            return stacked
 
     def _trunk(self, views: Sequence[View], step: int | None) -> list[torch.Tensor]:
         """What the trunk gives for each view, rounded to float16 whether it is kept or not.
@@ -203,12 +198,12 @@ class Learner:
         On a CPU each is computed alone: which are missing differs after a kill, and the bytes must not.
         """
         at_once = 1 if self.on_cpu else self.micro_batch
-        made: list[torch.Tensor] = []
+        hidden: list[torch.Tensor] = []
         with torch.no_grad():
             for first in range(0, len(views), at_once):
                 frames = self._frames(views[first : first + at_once], step)
-                made += [_rounded(hidden) for hidden in self.extractor.trunk(self.model, frames)]
-        return made
+                hidden += [_round_to_half(values) for values in self.extractor.trunk(self.model, frames)]
+        return hidden
 
     def _frames(self, views: Sequence[View], step: int | None) -> torch.Tensor:
         waves = np.stack([self.pieces.wave(view.piece, view.speed) for view in views])
@@ -216,53 +211,43 @@ class Learner:
         if any(view.masked for view in views):
             # What is computed once has the masks of its view; all others have new ones in each step.
             turn = -1 if self.settings.layers == "last" or step is None else step
-            frames = torch.stack([self._masked(one, view, turn) for one, view in zip(frames, views, strict=True)])
+            frames = torch.stack([self._mask(part, view, turn) for part, view in zip(frames, views, strict=True)])
         return frames
 
-    def _masked(self, frames: torch.Tensor, view: View, turn: int) -> torch.Tensor:
+    def _mask(self, frames: torch.Tensor, view: View, turn: int) -> torch.Tensor:
         """Frames [time, bands] with a stretch of time and one of bands put to the mean of each band (SpecAugment, Park et al.
         2019, arXiv 1904.08779)."""
         masks = self.settings.spec_augment
         if not view.masked or masks is None:
             return frames
         random = generator(self.settings.seed, "masks", view.piece, repr(view.speed), turn)
-        made, mean = frames.clone(), frames.mean(0)
+        masked, mean = frames.clone(), frames.mean(0)
         time, bands = frames.shape
-        for axis, most, there in ((0, masks.time, time), (1, masks.bands, bands)):
-            width = int(random.integers(min(most, there - 1) + 1))
-            start = int(random.integers(there - width + 1))
+        for axis, most, n in ((0, masks.time, time), (1, masks.bands, bands)):
+            width = int(random.integers(min(most, n - 1) + 1))
+            start = int(random.integers(n - width + 1))
             if axis == 0:
-                made[start : start + width] = mean
+                masked[start : start + width] = mean
             else:
-                made[:, start : start + width] = mean[start : start + width]
-        return made
+                masked[:, start : start + width] = mean[start : start + width]
+        return masked
 
 
-def numbered(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors by their place."""
-    return {str(place): tensor.detach() for place, tensor in enumerate(tensors)}
-
-
-def in_order(tensors: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What :func:`numbered` was given."""
-    return [tensors[str(place)] for place in range(len(tensors))]
-
-
-def _rounded(hidden: torch.Tensor) -> torch.Tensor:
+def _round_to_half(hidden: torch.Tensor) -> torch.Tensor:
     half = hidden.half()
     return half if bool(torch.isfinite(half).all()) else hidden.clone()
 
 
 def _digest(model: torch.nn.Module) -> str:
     """sha256 over the tensors of a network."""
-    made = hashlib.sha256()
+    total = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
-        made.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        made.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return made.hexdigest()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
 
 
-def usable(vectors: np.ndarray, views: Sequence[View], pieces: Pieces, step: int) -> np.ndarray:
+def check_vectors(vectors: np.ndarray, views: Sequence[View], pieces: Pieces, step: int) -> np.ndarray:
     """Vectors of views after so many steps, if they are finite.
 
     Raises:

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipeline.contracts import Waveforms
 from pipeline.errors import DataError
-from pipeline.nets.embedding import unusable
-from pipeline.nets.excerpts import at_speed, middle
-from pipeline.nets.training import rounds
-from pipeline.nets.waveforms import RATE, Waveforms
+from pipeline.nets.embedding import find_fault
+from pipeline.nets.training import take_rounds
+from pipeline.nets.waveforms import RATE, cut_middle, play_at_speed
 from pipeline.protocol.held_out import FEWEST, hold_out_speakers, pair_vectors
 from pipeline.seeds import generator
 
@@ -45,7 +45,7 @@ class Pieces:
     def wave(self, piece: int, speed: float = 1.0) -> np.ndarray:
         """A piece at a speed, float32 [length]."""
         item, start, stop = (int(values[piece]) for values in (self.items, self.starts, self.stops))
-        return at_speed(middle(self.audio, item, start, stop, round(self.length * speed)), speed, self.length)
+        return play_at_speed(cut_middle(self.audio, item, start, stop, round(self.length * speed)), speed, self.length)
 
     def speaker(self, piece: int) -> str:
         """Whose a piece is."""
@@ -56,42 +56,42 @@ class Pieces:
         return self.audio.recordings[int(self.items[piece])]
 
 
-def cut(audio: Waveforms, items: Sequence[int], seconds: float) -> Pieces:
+def cut_pieces(audio: Waveforms, items: Sequence[int], seconds: float) -> Pieces:
     """Each of some utterances in as many parts of equal length as come closest to ``seconds``, one at least."""
     length = round(seconds * RATE)
     rows: list[tuple[int, int, int]] = []
     silent = 0
     for item in items:
-        there = int(audio.lengths[item])
-        borders = np.linspace(0, there, 1 + max(1, round(there / length))).astype(int).tolist()
+        n = int(audio.lengths[item])
+        borders = np.linspace(0, n, 1 + max(1, round(n / length))).astype(int).tolist()
         for start, stop in pairwise(borders):
-            if unusable(middle(audio, item, start, stop, length)):
+            if find_fault(cut_middle(audio, item, start, stop, length)):
                 silent += 1
             else:
                 rows.append((item, start, stop))
-    found = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return Pieces(audio, length, found[:, 0], found[:, 1], found[:, 2], silent)
+    parts = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return Pieces(audio, length, parts[:, 0], parts[:, 1], parts[:, 2], silent)
 
 
-def sexes(audio: Waveforms) -> dict[str, str]:
+def list_sexes(audio: Waveforms) -> dict[str, str]:
     """``f`` or ``m`` of the speakers of whom it is known."""
     return {name: sex for name, sex in zip(audio.speakers, audio.sexes, strict=True) if sex in ("f", "m")}
 
 
-def split(audio: Waveforms) -> tuple[list[int], list[int]]:
+def split_utterances(audio: Waveforms) -> tuple[list[int], list[int]]:
     """The utterances to train on, and those of held-out speakers under the first draw of the system that is attacked.
 
     Raises:
         DataError: there are too few speakers to hold any out.
     """
-    own = [speaker for speaker, mine in zip(audio.speakers, audio.own.tolist(), strict=True) if mine]
+    own = [speaker for speaker, is_own in zip(audio.speakers, audio.own.tolist(), strict=True) if is_own]
     if len(set(own)) < FEWEST:
         raise DataError(
             f"fine-tuning takes {FEWEST} training speakers at least, and there are {len(set(own))}",
             cause="one in five is held out, to choose by",
             remedy="take a larger training set, or attackers that are not trained on the system's speech",
         )
-    out = hold_out_speakers(own, sexes(audio))
+    out = hold_out_speakers(own, list_sexes(audio))
     trained = [item for item, speaker in enumerate(audio.speakers) if speaker not in out]
     verified = [
         item
@@ -123,7 +123,7 @@ class Trials:
     same_sex: bool
 
 
-def trials(pieces: Pieces, among: Sequence[int], seed: int, most: int = _SPEAKERS) -> Trials | None:
+def draw_trials(pieces: Pieces, among: Sequence[int], seed: int, most: int = _SPEAKERS) -> Trials | None:
     """All pairs of up to 12 pieces each of up to ``most`` speakers, drawn at random, as evaluations compare them.
 
     Pairs are of one sex, where that is known; targets are of two recordings where at least half of the speakers have several.
@@ -146,7 +146,7 @@ def trials(pieces: Pieces, among: Sequence[int], seed: int, most: int = _SPEAKER
     speakers = np.array([pieces.speaker(piece) for piece in chosen.tolist()])
     recordings = [(pieces.speaker(piece), pieces.recording(piece)) for piece in chosen.tolist()]
     numbers = {recording: number for number, recording in enumerate(sorted(set(recordings)))}
-    sex_of = sexes(pieces.audio)
+    sex_of = list_sexes(pieces.audio)
     pairs = pair_vectors(
         np.searchsorted(names, speakers),
         np.array([numbers[recording] for recording in recordings], dtype=np.int64),
@@ -160,14 +160,14 @@ def trials(pieces: Pieces, among: Sequence[int], seed: int, most: int = _SPEAKER
     return Trials(chosen, first, second, target, len(names), pairs.same_session, same_sex)
 
 
-def _spread(pieces: Pieces, of_one: Sequence[int], random: np.random.Generator) -> list[int]:
+def _spread(pieces: Pieces, of_speaker: Sequence[int], random: np.random.Generator) -> list[int]:
     """Up to 12 pieces of a speaker, from as many recordings as there are."""
     by_recording: dict[str, list[int]] = {}
-    for piece in of_one:
+    for piece in of_speaker:
         by_recording.setdefault(pieces.recording(piece), []).append(piece)
-    named = sorted(by_recording)
-    shuffled = [by_recording[named[number]] for number in random.permutation(len(named))]
-    ranked = [(rank, place, piece) for place, found in enumerate(shuffled) for rank, piece in enumerate(found)]
+    names = sorted(by_recording)
+    shuffled = [by_recording[names[number]] for number in random.permutation(len(names))]
+    ranked = [(rank, place, piece) for place, parts in enumerate(shuffled) for rank, piece in enumerate(parts)]
     return sorted(piece for _, _, piece in sorted(ranked)[:_EACH])
 
 
@@ -210,11 +210,11 @@ class Views:
         return len(self.speakers) * len(self.speeds)
 
     def __len__(self) -> int:
-        return len(self.speeds) * sum(len(found) for found in self.of_speaker.values())
+        return len(self.speeds) * sum(map(len, self.of_speaker.values()))
 
     def batch(self, step: int, size: int) -> tuple[list[View], np.ndarray]:
         """The views of a step and their classes, int64 [size]."""
-        classes = rounds(self.n_classes, step, size, self.seed, "round of classes")
+        classes = take_rounds(self.n_classes, step, size, self.seed, "round of classes")
         turns = np.arange(step * size, (step + 1) * size) // self.n_classes
         return [self._view(label, turn) for label, turn in zip(classes.tolist(), turns.tolist(), strict=True)], classes
 
@@ -225,6 +225,6 @@ class Views:
 
     def _view(self, label: int, turn: int) -> View:
         who, speed = divmod(label, len(self.speeds))
-        found = self.of_speaker[self.speakers[who]]
-        place = int(rounds(len(found), turn, 1, self.seed, f"round of pieces, {label}")[0])
-        return View(found[place], self.speeds[speed], self.masked)
+        own = self.of_speaker[self.speakers[who]]
+        place = int(take_rounds(len(own), turn, 1, self.seed, f"round of pieces, {label}")[0])
+        return View(own[place], self.speeds[speed], self.masked)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.contracts import ComponentSettings, Executor, runtime
+from pipeline.contracts import ComponentSettings, runtime
+from pipeline.engine.contracts import Executor
 from pipeline.engine.perform import perform_task
 
 

@@ -6,7 +6,9 @@ An attacker whom a system leaves with this EER and no lower has learnt nothing f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,7 +16,6 @@ import numpy as np
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, Feature, Transcripts, Vectors, numeric
 from pipeline.errors import DataError
-from pipeline.extractors.text.tfidf import TfIdf, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ class TextVectors(contracts.VectorSource):
         self._words: dict[bool, tuple[Mapping[Key, list[str]], TfIdf]] = {}
         self._made: dict[tuple[tuple[Key, ...], bool], Vectors] = {}
 
-    def holds(self, name: str) -> bool:
+    def has_system(self, name: str) -> bool:
         return name in self.labels
 
     def select(self, name: str, wanted: pd.DataFrame, *, allow_partial: bool) -> Vectors:
@@ -84,9 +85,9 @@ class TextVectors(contracts.VectorSource):
         return self._made[keys, allow_partial]
 
     def _vectors(self, keys: Sequence[Key], speakers: tuple[str, ...], allow_partial: bool) -> Vectors:
-        said, weights = self._evaluated(allow_partial)
-        vectors = weights.vectors([said.get(key, []) for key in keys], sublinear=self.settings.sublinear)
-        reasons = tuple("" if said.get(key) else ("no words" if key in said else "no transcript") for key in keys)
+        spoken, weights = self._evaluated(allow_partial)
+        vectors = weights.vectors([spoken.get(key, []) for key in keys], sublinear=self.settings.sublinear)
+        reasons = tuple("" if spoken.get(key) else ("no words" if key in spoken else "no transcript") for key in keys)
         usable = np.array([not reason for reason in reasons], dtype=np.float64)
         return Vectors(tuple(utterance for _, utterance in keys), speakers, vectors, usable, reasons)
 
@@ -95,7 +96,58 @@ class TextVectors(contracts.VectorSource):
         if allow_partial not in self._words:
             if self.transcripts is None:
                 raise DataError("there is no data set with transcripts", where="extractor text")
-            said = {key: words(text) for key, text in self.transcripts.evaluated(allow_partial=allow_partial).items()}
-            once = {utterance: text for (_, utterance), text in said.items()}
-            self._words[allow_partial] = said, TfIdf.of(once.values())
+            spoken = {
+                key: split_words(text)
+                for key, text in self.transcripts.read_evaluated(allow_partial=allow_partial).items()
+            }
+            once = {utterance: text for (_, utterance), text in spoken.items()}
+            self._words[allow_partial] = spoken, TfIdf.learn(once.values())
         return self._words[allow_partial]
+
+
+def split_words(transcript: str) -> list[str]:
+    """What stands between blanks, in capitals: tables of one corpus may differ in case."""
+    return transcript.upper().split()
+
+
+@dataclass(frozen=True, eq=False)
+class TfIdf:
+    """A vocabulary with its weights, as scikit-learn's TfidfVectorizer has them (Salton and Buckley 1988).
+
+    Attributes:
+        place: column of each word; columns are in alphabetical order.
+        idf: float64 [d], ln((1 + n) / (1 + df)) + 1 of a word that stands in df of n texts.
+    """
+
+    place: dict[str, int]
+    idf: np.ndarray
+
+    @classmethod
+    def learn(cls, texts: Iterable[Sequence[str]]) -> TfIdf:
+        """The vocabulary of texts, each a sequence of words."""
+        counts: Counter[str] = Counter()
+        number = 0
+        for text in texts:
+            counts.update(set(text))
+            number += 1
+        vocabulary = sorted(counts)
+        df = np.array([counts[word] for word in vocabulary], dtype=np.float64)
+        return cls({word: place for place, word in enumerate(vocabulary)}, np.log((1 + number) / (1 + df)) + 1)
+
+    def vectors(self, texts: Sequence[Sequence[str]], *, sublinear: bool = False) -> np.ndarray:
+        """Texts as vectors of unit length, float32 [n, d]; zeros for a text without any word of the vocabulary.
+
+        Args:
+            texts: sequences of words; words that are not in the vocabulary do not count.
+            sublinear: a word that stands tf times counts 1 + ln(tf) instead of tf.
+        """
+        vectors = np.zeros((len(texts), len(self.idf)), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            counts = Counter(word for word in text if word in self.place)
+            if not counts:
+                continue
+            columns = [self.place[word] for word in counts]
+            tf = np.array(list(counts.values()), dtype=np.float64)
+            values = (1 + np.log(tf) if sublinear else tf) * self.idf[columns]
+            row[columns] = values / np.linalg.norm(values)
+        return vectors
