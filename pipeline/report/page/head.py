@@ -207,7 +207,7 @@ def judge_attack(evaluation: runs.Evaluation) -> Attack | None:
             for check, part in grouped.unflagged().items()
         ],
         len(frame),
-        Download("findings.csv", write_csv(frame if evaluation.several else frame.drop(columns="run"))),
+        Download("diagnostics.csv", write_csv(frame if evaluation.several else frame.drop(columns="run"))),
     )
 
 
