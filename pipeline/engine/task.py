@@ -287,7 +287,12 @@ def describe_key(task: Task, output: Name, digest_of: Callable[[Input], str]) ->
 
 def list_makers(task: Task, output: Name) -> tuple[str, ...]:
     """The modules that make the numbers of an output, by themselves and by what they import."""
-    function = task.function
+    return tuple(sorted({unwrap_function(task).__module__, *task.code, *task.outputs[output].code}))
+
+
+def unwrap_function(task: Task) -> Callable[..., None]:
+    """The function of a task without the arguments that it is bound to."""
+    function: Callable[..., None] = task.function
     while isinstance(function, functools.partial):
         function = function.func
-    return tuple(sorted({function.__module__, *task.code, *task.outputs[output].code}))
+    return function

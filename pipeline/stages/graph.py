@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
-from pipeline.engine.task import Input, Ref, Task
+from pipeline.engine.task import Input, Ref, Task, unwrap_function
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,20 @@ class Graph:
     trained_on: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._ids: set[str] = set()
+        self._functions: dict[str, str] = {}
 
     def add(self, task: Task) -> Task:
-        """Put a task at the end, unless it is there."""
-        if task.id not in self._ids:
-            self._ids.add(task.id)
+        """Put a task at the end, unless it is there.
+
+        Raises:
+            AssertionError: another function has the same key: its result would be taken for this one's.
+        """
+        function = unwrap_function(task).__qualname__
+        if task.id not in self._functions:
+            self._functions[task.id] = function
             self.tasks.append(task)
+        elif self._functions[task.id] != function:
+            raise AssertionError(f"{function} and {self._functions[task.id]} have one key: tell them apart by settings")
         return task
 
     def select(self, kind: type[P]) -> list[P]:

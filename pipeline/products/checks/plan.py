@@ -64,6 +64,7 @@ def _plan_order(plan: Plan, attempt: Attempt) -> None:
         name="check",
         label=f"check order of {attempt.scores.label.removeprefix('score ')}",
         inputs={"scores": attempt.scores.ref()},
+        settings={"check": "order"},
         function=compute.check_order,
         libraries=LIBRARIES,
     )
@@ -115,6 +116,7 @@ def _check_scores(plan: Plan, scores: Task) -> Ref:
         name="check",
         label=f"check {scores.label.removeprefix('score ')}",
         inputs={"scores": scores.ref()},
+        settings={"check": "scores"},
         function=compute.check_scores,
         libraries=LIBRARIES,
     )
@@ -133,6 +135,7 @@ def _check_treatment(plan: Plan, system: SpeechSet, extractor: LoadedExtractor, 
             "trial_original": plan.side(plan.original, plain, trial_set, "trials"),
             "trial_protected": plan.side(system, plain, trial_set, "trials"),
         },
+        settings={"check": "treatment"},
         function=compute.check_treatment,
         libraries=LIBRARIES,
     )
