@@ -27,8 +27,17 @@ from pipeline.errors import DataError
 from pipeline.faults import Faults
 from pipeline.names import join_few
 from pipeline.submission.audio_checks import check_audio, check_second_run
-from pipeline.submission.findings import COLUMNS, Check, Named, Report, Verdict, make_check
-from pipeline.submission.side import Side, decode_files, make_row
+from pipeline.submission.findings import (
+    COLUMNS,
+    Check,
+    Named,
+    Report,
+    Side,
+    Verdict,
+    decode_files,
+    make_check,
+    make_row,
+)
 
 MIXED = re.compile(r"(^|_)mixed(_|$)")
 """Sets of both sexes are called so (VoicePrivacy Challenge 2026)."""

@@ -80,7 +80,7 @@ def _add_means(view: View, numbers: Numbers) -> None:
         parts = [numbers[head] for head in column.mean if head in numbers and not math.isnan(numbers[head].value)]
         if column.mean and len(parts) == len(column.mean) and column.head not in numbers:
             value, digits = sum(part.value for part in parts) / len(parts), max(part.digits for part in parts)
-            mark = PARTIAL_MARK if any(part.text.endswith(PARTIAL) for part in parts) else ""
+            mark = PARTIAL_MARK if any(part.text.endswith(PARTIAL_MARK) for part in parts) else ""
             numbers[column.head] = _Number(value, f"{value:.{digits}f}{mark}", digits)
 
 
