@@ -52,10 +52,10 @@ def checkpoint(folder: Path, seed: int) -> Path:
     """A small ECAPA with random weights as SpeechBrain's checkpointer names it, with a file that no one may read."""
     import torch
 
-    from pipeline.extractors.ecapa import network
+    from pipeline.nets import speechbrain_networks as network
 
     torch.manual_seed(seed)
-    model = network.fresh(80, [16, 16, 16, 16, 48], 24, 8)
+    model = network.make_ecapa(80, [16, 16, 16, 16, 48], 24, 8)
     folder.mkdir(parents=True)
     torch.save(model.state_dict(), folder / "embedding_model.ckpt")
     (folder / "hyperparams.yaml").write_text("embedding_model: !!python/object/apply:os.abort []\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from pipeline.containers import FORMATS, SUBTYPES, mpeg
+from pipeline.containers import FORMATS, SUBTYPES, frames
 from pipeline.containers.source import Source, odd
 from pipeline.errors import DataError
 
@@ -81,7 +81,7 @@ def open_stream(path: Path) -> Iterator[Stream]:
         DataError: it is missing, unreadable, or of a kind that is not accepted.
     """
     with open_regular(path) as descriptor:
-        uncounted = mpeg.is_uncounted(Source(descriptor, path))
+        uncounted = frames.is_uncounted(Source(descriptor, path))
         try:
             stream = Stream(_Unmeasured(descriptor) if uncounted else descriptor, closefd=False)
         except (soundfile.LibsndfileError, OSError, TypeError) as error:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.cli import environment, failures, option_files, output
+from pipeline.cli import failures, option_files, output
 from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
 from pipeline.engine.stop import Stopped
 from pipeline.errors import ConfigError, DataError, Fault, PipelineError
@@ -134,7 +134,7 @@ def evaluate_each(line: CommandLine, action: Action, without_models: bool = Fals
             failures.list_all_faults(error, evaluation.paths.runs.parent)
             raise
 
-    with environment.guarded():  # one for all jobs, so that nothing is said twice
+    with option_files.guarded():  # one for all jobs, so that nothing is said twice
         if line.shows:
             for job in jobs:
                 _show(job)
@@ -278,7 +278,7 @@ def _explaining(line: CommandLine) -> Iterator[None]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    with environment.guarded() as guard:
+    with option_files.guarded() as guard:
         try:
             yield
         except PipelineError:
@@ -298,12 +298,12 @@ def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    with _own_hydra(), environment.guarded() as guard:
+    with _own_hydra(), option_files.guarded() as guard:
         try:
             own = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
             plain = OmegaConf.to_container(own, resolve=True)
         except OmegaConfBaseException as error:
-            environment.ask_all(own)
+            option_files.ask_all(own)
             guard.refuse(line)
             key = str(error.full_key or "")
             raise ConfigError(

@@ -12,6 +12,7 @@ from typing import Any
 from pipeline import evaluation
 from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import Action, evaluate_each
+from pipeline.cli.failures import list_needed
 from pipeline.cli.output import log_to_stderr
 from pipeline.cli.progress import Meter
 from pipeline.errors import ConfigError
@@ -90,13 +91,6 @@ def prepare(settings: Evaluation, values: dict[str, Any]) -> int:
     for line in [*evaluation.describe_models(settings), *list_needed(settings)]:
         print(line)
     return 0
-
-
-def list_needed(evaluation_asked: Evaluation) -> list[str]:
-    """What of models and vectors is not there: nothing that the data lack."""
-    return [
-        f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in evaluation_asked.models.lacking
-    ]
 
 
 def train(settings: Evaluation, values: dict[str, Any]) -> int:

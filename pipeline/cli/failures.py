@@ -14,9 +14,12 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ConfigError, DataError, PipelineError, explain_system_error
+
+if TYPE_CHECKING:
+    from pipeline.stages.settings import Evaluation
 
 OLDEST = (3, 11)
 _BYTE = re.compile("[\udc80-\udcff]")
@@ -159,3 +162,8 @@ def _bash(name: bytes) -> str:
         chr(byte) if (chr(byte).isalnum() and byte < 128) or chr(byte) in "/._-+" else f"\\x{byte:02x}" for byte in name
     )
     return f"$'{shown}'"
+
+
+def list_needed(evaluation: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in evaluation.models.lacking]

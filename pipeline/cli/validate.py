@@ -14,14 +14,24 @@ from typing import Any
 from pipeline import evaluation
 from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import evaluate_each
-from pipeline.cli.evaluate import list_needed
+from pipeline.cli.failures import list_needed
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
 from pipeline.stages.settings import Evaluation
 from pipeline.submission import Check, Report
+from pipeline.submission.findings import Verdict
+from pipeline.version import __version__
 
 MOST = 5
 """So many findings of a check stand on the screen."""
+
+PAGE_VERDICTS: dict[Verdict, str] = {
+    "wrong": "wrong",
+    "warning": "warning",
+    "unknown": "cannot be told",
+    "ok": "ok",
+}
+"""In the order of the page."""
 
 _HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong", "unknown": "unknown"}
 
@@ -117,7 +127,6 @@ def _file(text: str) -> Path:
 
 def write(report: Report, options: Options, title: str) -> list[str]:
     """Write what was asked for; a line for each file. With a page, the table lies beside it."""
-    from pipeline.submission.page import render_page
     from pipeline.tables import csv
 
     texts: dict[Path, str] = {}
@@ -133,6 +142,26 @@ def write(report: Report, options: Options, title: str) -> list[str]:
         except OSError as error:
             raise os_error(error, f"{path.name} cannot be written", path) from error
     return [f"written: {path}" for path in texts]
+
+
+def render_page(report: Report, title: str) -> str:
+    """The check of a submission as one page of HTML that needs nothing else: what comes from files is escaped, nothing is loaded."""
+    import jinja2
+
+    from pipeline.report.render import TEMPLATES
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    checks = [check for verdict in PAGE_VERDICTS for check in report.select(verdict)]
+    return environment.get_template("submission.html.j2").render(
+        report=report, checks=checks, title=title, style=style, verdicts=PAGE_VERDICTS, version=__version__
+    )
 
 
 def lines(report: Report, all_in: str) -> Iterator[str]:

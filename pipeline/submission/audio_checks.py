@@ -9,8 +9,7 @@ from pipeline.datasets import resemblance
 from pipeline.datasets.probe import USUAL_RATE, is_narrow
 from pipeline.datasets.resemblance import SAME_SECONDS
 from pipeline.names import join_few
-from pipeline.submission.findings import Check, Named, make_check
-from pipeline.submission.side import Decoded, Pair, Side
+from pipeline.submission.findings import Check, Decoded, Named, Pair, Side, make_check
 
 CUT, RUN_ON = 0.5, 2.0
 """Parts of the original's length outside of which a file was cut off, or runs on; voice conversion keeps within."""

@@ -22,13 +22,13 @@ def _extractors(folder: Path) -> dict[str, Any]:
     from safetensors.torch import save_file
 
     from pipeline.extractors import ecapa, f0, phones
-    from pipeline.extractors.ecapa import network
     from pipeline.extractors.phones import training as trainer
+    from pipeline.nets import speechbrain_networks as network
     from pipeline.nets import waveforms as packed
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        state = network.fresh(80, [512, 512, 512, 512, 1536], 192, 128).state_dict()
+        state = network.make_ecapa(80, [512, 512, 512, 512, 1536], 192, 128).state_dict()
     for name in ("ecapa", "phones"):
         (folder / name).mkdir()
     save_file(

@@ -153,11 +153,11 @@ def embeddings(bench: Bench) -> list[Figure]:
     from safetensors.torch import save_file
 
     from pipeline.extractors.ecapa import EcapaSettings, Extractor
-    from pipeline.extractors.ecapa import network as ecapa
+    from pipeline.nets import speechbrain_networks as ecapa
 
     folder = bench.folder / "ecapa"
     folder.mkdir()
-    model = ecapa.fresh(80, list(bench.size.ecapa), 192, 128)
+    model = ecapa.make_ecapa(80, list(bench.size.ecapa), 192, 128)
     save_file(
         {key: value.contiguous() for key, value in model.state_dict().items()}, folder / "embedding_model.safetensors"
     )

@@ -95,10 +95,10 @@ def brain(learner: Any, crops: Any, precision: Literal["fp32", "bf16"]) -> tuple
     from speechbrain.nnet.losses import AdditiveAngularMargin, LogSoftmaxWrapper
     from speechbrain.processing.features import InputNormalization
 
-    from pipeline.extractors.ecapa import network as ecapa
+    from pipeline.nets import speechbrain_networks as ecapa
 
     chosen = learner.settings
-    model = ecapa.fresh(chosen.n_mels, [*chosen.channels, chosen.aggregation], chosen.embedding, chosen.attention)
+    model = ecapa.make_ecapa(chosen.n_mels, [*chosen.channels, chosen.aggregation], chosen.embedding, chosen.attention)
     model.load_state_dict(learner.model.state_dict())
     classifier = Classifier(chosen.embedding, lin_blocks=0, out_neurons=crops.n_classes)
     classifier.weight.data.copy_(learner.head.directions)

@@ -248,12 +248,12 @@ def write_training(folder: Path, seed: str, training: Set, epochs: Sequence[int]
 def _write_checkpoint(folder: Path, seed: str, epoch: int, classes: int, ssl: bool) -> None:
     import torch
 
-    from pipeline.extractors.ecapa import network
+    from pipeline.nets import speechbrain_networks as network
 
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(digest(SEED, "ecapa", seed)[:8], 16))
-        model = network.fresh(BANDS, CHANNELS, EMBEDDING, ATTENTION)
+        model = network.make_ecapa(BANDS, CHANNELS, EMBEDDING, ATTENTION)
         weights = torch.randn(classes, EMBEDDING)
     torch.save(model.state_dict(), folder / "embedding_model.ckpt")
     torch.save({"weight": weights}, folder / "classifier.ckpt")

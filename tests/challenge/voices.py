@@ -10,7 +10,7 @@ import numpy as np
 import soundfile
 
 from pipeline import audio
-from pipeline.audio.writing import Subtype
+from pipeline.audio import Subtype
 from pipeline.datasets import synthetic
 from pipeline.seeds import digest
 from tests.challenge.sets import SEED, Utterance

@@ -19,7 +19,7 @@ import pytest
 import soundfile
 
 from pipeline import audio
-from pipeline.datasets import audio_cache, external, external_copy, importers, parallel
+from pipeline.datasets import audio_cache, external_copy, importers, parallel, prepare
 from pipeline.datasets import probe as probing
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.probe import Probe
@@ -423,9 +423,9 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
         wav(copies / name[0] / f"{name}.wav", f"{name} protected")
     settles_soon()
     plain = importers.read_data_set(settings)
-    plain_copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest)
+    plain_copy = prepare.read_copy(external_copy.Copy(str(copies)), plain.manifest)
     importers.read_data_set(settings, cache=AudioCache(folder))
-    external.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
+    prepare.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
 
     def survey(path: Path) -> None:
         raise AssertionError(f"{path} is decoded")
@@ -433,7 +433,7 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
     monkeypatch.setattr(audio, "survey", survey)
     again = importers.read_data_set(settings, threads=2, cache=AudioCache(folder))
     assert again.manifest.equals(plain.manifest) and again.notes == plain.notes
-    copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
+    copy = prepare.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
     assert copy.manifest.equals(plain_copy.manifest) and copy.notes == plain_copy.notes
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline.datasets import external, external_copy, importers
+from pipeline.datasets import external_copy, importers, prepare
 from pipeline.errors import PipelineError
 
 from .conftest import RATE, Tiny, noise
@@ -39,8 +39,8 @@ def audio(root: Path, original: pd.DataFrame, pattern: str, voice: str = "anon")
         soundfile.write(path, noise(f"{voice} {row.utterance}"), RATE, subtype="PCM_16")
 
 
-def read(data: Path, original: pd.DataFrame) -> external.CheckedCopy:
-    return external.read_copy(external_copy.Copy(str(data), "_anon"), original, recordings=data.parent / "recordings")
+def read(data: Path, original: pd.DataFrame) -> prepare.CheckedCopy:
+    return prepare.read_copy(external_copy.Copy(str(data), "_anon"), original, recordings=data.parent / "recordings")
 
 
 ELSEWHERE = "exp/am_nsf_data/{set}/nsf_output_wav/{utterance}.wav"

@@ -23,7 +23,7 @@ from pipeline import audio, metrics
 from pipeline.contracts import Feature
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import campplus
-from pipeline.extractors.campplus import fbank, network, packed
+from pipeline.extractors.campplus import network, packed
 from pipeline.nets import embedding
 from pipeline.weights import fetch as fetching
 
@@ -105,16 +105,16 @@ def alone(weights: Path, mixed: list[np.ndarray]) -> list[np.ndarray]:
 def test_frames_are_those_of_kaldi(n: int, n_mels: int) -> None:
     wave = noise(n) + 0.1 * np.sin(np.arange(n, dtype=np.float32)) + 0.01
     expected = kaldi.fbank(torch.from_numpy(wave)[None], num_mel_bins=n_mels, sample_frequency=16_000, dither=0.0)
-    front_end = fbank.FrontEnd(n_mels)
+    front_end = network.FrontEnd(n_mels)
     [made] = front_end(torch.from_numpy(wave)[None])
-    assert len(made) == fbank.frames_of(n) == len(expected)
+    assert len(made) == network.frames_of(n) == len(expected)
     assert (made - (expected - expected.mean(0))).abs().max() < 2e-3
     for frames in (front_end.log_mels(torch.zeros(2, 400)), kaldi.fbank(torch.zeros(1, 400), dither=0.0)):
-        assert torch.allclose(frames, torch.tensor(fbank.FLOOR).log())
+        assert torch.allclose(frames, torch.tensor(network.FLOOR).log())
 
 
 def test_frames_of_several_files_are_those_of_each() -> None:
-    front_end = fbank.FrontEnd(24)
+    front_end = network.FrontEnd(24)
     waves = [noise(n, n) for n in (400, 16_000, 559, 720, 8001)]
     made, counts = front_end.pack_frames(waves)
     for wave, part in zip(waves, torch.split(made, counts), strict=True):

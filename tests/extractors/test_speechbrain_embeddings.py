@@ -18,9 +18,8 @@ from speechbrain.utils.checkpoints import Checkpointer
 from pipeline import audio
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ecapa, xvector
-from pipeline.extractors.ecapa import network as ecapa_model
-from pipeline.extractors.xvector import network as xvector_model
 from pipeline.nets import speechbrain_layout
+from pipeline.nets import speechbrain_networks as networks
 from pipeline.nets import waveforms as packed
 from pipeline.nets.packed import Layout
 from pipeline.nets.speechbrain import read_state
@@ -185,7 +184,7 @@ def test_a_vector_depends_on_its_own_audio_alone(
     extractor = module.Extractor(
         module.Extractor.Settings(source=str(weights), batch_seconds=seconds), weights, "cpu", 2
     )
-    build: Any = {"ecapa": ecapa_model, "xvector": xvector_model}[kind].build
+    build: Any = {"ecapa": networks, "xvector": networks}[kind].build
     model, _ = build(read_state(weights))
     chosen = [mixed[place] for place in places[order]]
     for wave, feature in zip(chosen, extractor.extract(chosen), strict=True):
@@ -196,7 +195,7 @@ def test_a_vector_depends_on_its_own_audio_alone(
 
 
 def test_padding_through_speechbrain_would_move_vectors(trained: Path, mixed: list[np.ndarray]) -> None:
-    model, _ = ecapa_model.build(read_state(trained))
+    model, _ = networks.build_ecapa(read_state(trained))
     front_end = speechbrain_layout.FrontEnd(80)
     lengths = torch.tensor([len(wave) for wave in mixed]) / max(len(wave) for wave in mixed)
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(wave) for wave in mixed], batch_first=True)
@@ -293,10 +292,10 @@ def test_silence_and_nan_have_weight_zero(folder: Path, make: Callable[[Path], A
 ])  # fmt: skip
 def test_sizes_of_an_ecapa_are_read_from_its_weights(sizes: dict[str, Any]) -> None:
     model = ECAPA_TDNN(**sizes)
-    found = ecapa_model.sizes(model.state_dict())
+    found = networks.read_ecapa_sizes(model.state_dict())
     expected = {"global_context": True, "groups": [1] * 5, **sizes}
     assert found == expected
-    assert ecapa_model.least_frames(found) == {5: 5, 4: 5}[len(sizes["channels"])]
+    assert networks.count_least_ecapa_frames(found) == {5: 5, 4: 5}[len(sizes["channels"])]
     for name, tensor in model.state_dict().items():
         if name.endswith(("running_mean", "norm.bias")):
             tensor.normal_(0, 0.1)
@@ -305,14 +304,20 @@ def test_sizes_of_an_ecapa_are_read_from_its_weights(sizes: dict[str, Any]) -> N
     lengths = [5, 40, 17, 300]
     frames = torch.randn(sum(lengths), sizes["input_size"])
     with torch.no_grad():
-        together = ecapa_model.Packed(model.eval(), torch.float32)(frames, Layout(lengths, "cpu"))
+        together = networks.PackedEcapa(model.eval(), torch.float32)(frames, Layout(lengths, "cpu"))
         alone = torch.cat([model(part[None])[0] for part in torch.split(frames, lengths)])
     assert (together - alone).abs().max() < 1e-4 * alone.abs().max()
 
 
 def test_sizes_of_an_xvector_are_read_from_its_weights() -> None:
-    assert xvector_model.sizes(Xvector(**XVECTOR_SIZES).state_dict()) == XVECTOR_SIZES
-    assert xvector_model.sizes(Xvector(in_channels=24).state_dict())["tdnn_channels"] == [512, 512, 512, 512, 1500]
+    assert networks.read_xvector_sizes(Xvector(**XVECTOR_SIZES).state_dict()) == XVECTOR_SIZES
+    assert networks.read_xvector_sizes(Xvector(in_channels=24).state_dict())["tdnn_channels"] == [
+        512,
+        512,
+        512,
+        512,
+        1500,
+    ]
 
 
 @pytest.mark.parametrize(

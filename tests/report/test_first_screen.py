@@ -16,8 +16,7 @@ from pipeline import cli
 from pipeline.report import verdict
 from pipeline.report.formats import NOTHING
 from pipeline.report.page.answer import FULL, make_axis
-from pipeline.report.page.figure_sections import ANCHORS
-from pipeline.report.render import MOST_SHOWN, render
+from pipeline.report.render import ANCHORS, MOST_SHOWN, render
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 from tests.report.test_attack import check

@@ -13,7 +13,7 @@ import pytest
 from pipeline.products.checks import collect as judge
 from pipeline.registry import list_own_names
 from pipeline.report import findings as grouping
-from pipeline.report import glossary, leaderboard, terms
+from pipeline.report import glossary, leaderboard
 from pipeline.report.page.numbers import METRIC_COLUMNS
 from pipeline.report.render import render
 from pipeline.report.summaries import LABELS
@@ -71,7 +71,7 @@ def said(html: str) -> Iterator[str]:
 
 def unknown(texts: Iterator[str], known: frozenset[str]) -> set[str]:
     """Words that are neither plain English, nor known, nor in the glossary."""
-    forms = [form for _, several in terms.read_terms() for term in several for form in (term.name, *term.forms)]
+    forms = [form for _, several in glossary.read_terms() for term in several for form in (term.name, *term.forms)]
     for name in glossary.metrics():
         one = glossary.metric(name)
         forms += [one.symbol.replace("_", "", 1), one.symbol, one.title]
@@ -143,7 +143,7 @@ def test_every_attacker_and_way_to_compute_a_number_has_an_entry() -> None:
     attackers = [path.stem for path in (Path(__file__).parents[2] / "conf" / "attacker").glob("*.yaml")]
     ways = [way for name in glossary.metrics() for way in glossary.ways(name)]
     assert len(attackers) >= 3 and {"rocch", "kaldi", "speechbrain", "empirical", "beta_binomial", "exact"} <= {*ways}
-    forms = {form for _, several in terms.read_terms() for term in several for form in (term.name, *term.forms)}
+    forms = {form for _, several in glossary.read_terms() for term in several for form in (term.name, *term.forms)}
     # ``vpc`` is explained where D_sys is.
     assert {*attackers, *ways, "unprotected"} - forms <= {"vpc"} and "vpc:" in glossary.metric("d_sys").sentence
 
@@ -177,12 +177,12 @@ def test_the_words_that_every_reader_needs_are_there(page: str) -> None:
 
 
 def test_what_an_entry_uses_has_an_entry_too() -> None:
-    found = {term.name for term in terms.find_terms("The EER by the definition rocch.")}
+    found = {term.name for term in glossary.find_terms("The EER by the definition rocch.")}
     assert {"rocch", "calibration", "score", "LLR"} <= found
 
 
 def test_terms_are_whole_sentences_and_named_once() -> None:
-    every = [term for _, several in terms.read_terms() for term in several]
+    every = [term for _, several in glossary.read_terms() for term in several]
     assert len({term.name for term in every}) == len(every)
     for term in every:
         assert term.sentence[0].isupper() or term.sentence[0] in "19“", term
@@ -192,9 +192,9 @@ def test_terms_are_whole_sentences_and_named_once() -> None:
 def test_a_comment_in_data_is_not_taken_for_the_place_of_the_glossary(make_run: MakeRun, tmp_path: Path) -> None:
     def hostile(rows: list[dict[str, Any]]) -> None:
         for one in rows:
-            one["subset"] = f"{one['subset']} {terms.PLACE}"
+            one["subset"] = f"{one['subset']} {glossary.PLACE}"
 
     run = make_run(tmp_path / "run", change=hostile, tables={})
     html = render([run], tmp_path / "out").read_text(encoding="utf-8")
-    assert html.count('<h2 id="glossary">') == 1 and terms.PLACE not in html
-    assert results.read(run)["subset"].str.endswith(terms.PLACE).all()
+    assert html.count('<h2 id="glossary">') == 1 and glossary.PLACE not in html
+    assert results.read(run)["subset"].str.endswith(glossary.PLACE).all()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigError, DataError
-from pipeline.report.scorecard import card, consistency, output, settings, views
+from pipeline.report.scorecard import card, consistency, output, settings
 from pipeline.tables import published, results
 
 RUN: dict[str, Any] = {
@@ -354,7 +354,7 @@ def nasty() -> card.Card:
 
 
 def test_a_system_of_ours_has_its_row_in_the_published_table() -> None:
-    table = views.fill_view(nasty().settings.views[0], nasty())
+    table = output.fill_view(nasty().settings.views[0], nasty())
     names = [one[0] for one in table.body]
     assert names[0] == "original" and {"B2 (mcadams)", "B6 (asrbn_hifigan_bn_tdnnf_600h_vq_48_v1)"} <= set(names)
     shown = {names[place]: table.body[place] for place in table.marked}
@@ -367,7 +367,7 @@ def test_a_system_of_ours_has_its_row_in_the_published_table() -> None:
 
 def test_means_of_a_run_stand_where_those_of_the_print_do() -> None:
     found = made("vpc2024", eer("mine", "libri_test (mean of f and m)", 0.31), eer("mine", "libri_test_trials_f", 0.3))
-    table = views.fill_view(found.settings.views[0], found)
+    table = output.fill_view(found.settings.views[0], found)
     (place,) = table.marked
     assert table.body[place] == ["ours: mine", "–", "–", "–", "30.000", "–", "31.000"]
 
@@ -379,7 +379,7 @@ def test_an_attack_of_ours_is_one_more_line_among_attackers() -> None:
     rows = [eer(name, "libri_test (mean of f and m)", 0.2 + 0.01 * place, **mine) for place, name in enumerate(heads)]
     rows.append(eer("B3", "libri_test (mean of f and m)", 0.1, extractor="campplus"))
     found = made("vpac", *rows)
-    table = views.fill_view(found.settings.views[0], found)
+    table = output.fill_view(found.settings.views[0], found)
     assert [column.head for column in table.columns] == ["attacker", *heads, "mean"]
     lines = {one[0]: one[1:] for one in table.body}
     assert lines["ours: campplus (anonymised (utterance)), wccn"] == [
@@ -419,7 +419,7 @@ def test_each_scorecard_is_sound(name: str) -> None:
     assert set(found.settings.names) <= printed | witnessed
     assert set(found.settings.systems) <= printed | set(found.settings.names.values())
     for view in found.settings.views:
-        table = views.fill_view(view, found)
+        table = output.fill_view(view, found)
         assert len(table.body) >= 2 and view.sort in [column.head for column in table.columns]
         for place, column in enumerate(table.columns):
             assert any(one[place] != "–" for one in table.body), (view.title, column.head)

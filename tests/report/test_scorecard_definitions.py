@@ -11,7 +11,7 @@ import pytest
 from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.families import vsm
-from pipeline.report.scorecard import card, consistency, output, settings, views
+from pipeline.report.scorecard import card, consistency, output, settings
 from pipeline.stages.scores.plan import tell_apart
 from pipeline.stages.settings import Chosen
 from pipeline.tables import published, results
@@ -125,7 +125,7 @@ def test_a_mean_that_a_run_has_not_is_formed_in_the_view_as_that_of_the_print_is
     rows = [eer("mine", f"libri_{part}_trials_{sex}", value, **more) for part, sex, value, more in (
         ("dev", "f", 0.3, {}), ("dev", "m", 0.2, {}), ("test", "f", 0.1, {"status": "partial"}), ("test", "m", 0.3, {}))]  # fmt: skip
     found = made("vpc2024", *rows)
-    table = views.fill_view(found.settings.views[0], found)
+    table = output.fill_view(found.settings.views[0], found)
     (place,) = table.marked
     assert table.body[place] == ["ours: mine", "30.000", "20.000", "25.000", "10.000 †", "30.000", "20.000 †"]
 

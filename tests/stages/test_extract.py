@@ -24,9 +24,9 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task
 from pipeline.errors import PipelineError
 from pipeline.extractors import ecapa, f0, phones
-from pipeline.extractors.ecapa import network
 from pipeline.extractors.phones import training as trainer
 from pipeline.files import file_digest
+from pipeline.nets import speechbrain_networks as network
 from pipeline.nets import waveforms as packed
 from pipeline.protocol import halves
 from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
@@ -62,7 +62,7 @@ def specs(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Specs
     folder = tmp_path_factory.mktemp("weights")
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        state = network.fresh(80, [32, 32, 32, 32, 96], 24, 16).state_dict()
+        state = network.make_ecapa(80, [32, 32, 32, 32, 96], 24, 16).state_dict()
     for name in ("ecapa", "phones"):
         (folder / name).mkdir()
     save_file(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.submission.side import TopCounter
+from pipeline.submission.findings import TopCounter
 
 
 def test_flat_tops_are_counted_and_peaks_are_not() -> None:

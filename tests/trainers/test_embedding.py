@@ -29,8 +29,8 @@ from pipeline.nets.training import Course, Standing
 from pipeline.nets.verification import Verified
 from pipeline.nets.waveforms import Waveforms, pack_waveforms
 from pipeline.trainers.embedding import EmbeddingSettings, Trainer, list_speakers
+from pipeline.trainers.embedding import crops as _crops
 from pipeline.trainers.embedding import learner as _learner
-from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Batch
 from pipeline.trainers.embedding.learner import Learner
 from tests.trainers.voices import voice, voices
@@ -349,9 +349,9 @@ class Script:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, numbers: list[tuple[float, float]]) -> None:
         self.numbers: Iterator[tuple[float, float]] = iter(numbers)
         self.weights: list[dict[str, torch.Tensor]] = []
-        monkeypatch.setattr(_verification, "verify", self)
+        monkeypatch.setattr(_crops, "verify", self)
 
-    def __call__(self, excerpts: _verification.Excerpts, embed: Any) -> Verified:
+    def __call__(self, excerpts: _crops.Excerpts, embed: Any) -> Verified:
         self.weights.append(embed.__self__.weights())
         eer, cllr_min = next(self.numbers)
         return Verified(eer, cllr_min, len(excerpts.names), 10_000, 10_000, excerpts.same_session)
@@ -423,7 +423,7 @@ def test_held_out_speakers_are_not_trained_on(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Learner, "gradients", watched)
     made = record(trained(tmp_path / "one", TINY.model_copy(update={"steps": 12, "patience": None}), MANY))
-    trained_on, held_out = _verification.split(EmbeddingSettings(), MANY.speakers)
+    trained_on, held_out = _crops.split(EmbeddingSettings(), MANY.speakers)
     assert met == {MANY.speakers[item] for item in trained_on}
     assert not met & {MANY.speakers[item] for item in held_out}
     assert (made["speakers"], made["speakers_trained_on"]) == (24, 18)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.nets.waveforms import Waveforms, pack_waveforms
 from pipeline.trainers.embedding import EmbeddingSettings
-from pipeline.trainers.embedding.verification import cut_excerpts, find_doubles, split, verify
+from pipeline.trainers.embedding.crops import cut_excerpts, find_doubles, split, verify
 
 
 @pytest.mark.parametrize(

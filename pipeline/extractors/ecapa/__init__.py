@@ -56,22 +56,27 @@ class Extractor(SpeechBrainExtractor):
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
         """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
-        from pipeline.extractors.ecapa import network as ecapa
+        from pipeline.nets import speechbrain_networks as networks
 
-        model, arguments = ecapa.build(dict(state))
-        packed = ecapa.Packed(model, dtype)
-        return packed, int(arguments["input_size"]), int(arguments["lin_neurons"]), ecapa.least_frames(arguments)
+        model, arguments = networks.build_ecapa(dict(state))
+        packed = networks.PackedEcapa(model, dtype)
+        return (
+            packed,
+            int(arguments["input_size"]),
+            int(arguments["lin_neurons"]),
+            networks.count_least_ecapa_frames(arguments),
+        )
 
     @classmethod
     def untrained(cls, sizes: Sizes) -> torch.nn.Module:
-        from pipeline.extractors.ecapa import network as ecapa
+        from pipeline.nets import speechbrain_networks as networks
 
-        if any(width % ecapa.RES2NET_SCALE for width in sizes.channels):
+        if any(width % networks.RES2NET_SCALE for width in sizes.channels):
             raise ConfigError(
-                f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {sizes.channels}"
+                f"ECAPA channels are multiples of {networks.RES2NET_SCALE}", where=f"channels {sizes.channels}"
             )
         assert sizes.attention is not None
-        return ecapa.fresh(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding, sizes.attention)
+        return networks.make_ecapa(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding, sizes.attention)
 
     @classmethod
     def forward_in_training(cls, model: torch.nn.Module, dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

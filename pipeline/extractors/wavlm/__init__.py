@@ -252,9 +252,9 @@ def _load(settings: WavlmSettings, folder: Path) -> Network:
         from pipeline.extractors.wavlm import ssl_ecapa
 
         return ssl_ecapa.load(folder, layout)
-    from pipeline.extractors.wavlm import w_nt
+    from pipeline.extractors.wavlm import backbone
 
-    return w_nt.load(folder, layout)
+    return backbone.load_pooled(folder, layout)
 
 
 def _require_transformers() -> None:

@@ -36,14 +36,19 @@ class Extractor(SpeechBrainExtractor):
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
         """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
-        from pipeline.extractors.xvector import network as xvector
+        from pipeline.nets import speechbrain_networks as networks
 
-        model, arguments = xvector.build(dict(state))
-        packed = xvector.Packed(model, dtype)
-        return packed, int(arguments["in_channels"]), int(arguments["lin_neurons"]), xvector.least_frames(arguments)
+        model, arguments = networks.build_xvector(dict(state))
+        packed = networks.PackedXvector(model, dtype)
+        return (
+            packed,
+            int(arguments["in_channels"]),
+            int(arguments["lin_neurons"]),
+            networks.count_least_xvector_frames(arguments),
+        )
 
     @classmethod
     def untrained(cls, sizes: Sizes) -> torch.nn.Module:
-        from pipeline.extractors.xvector import network as xvector
+        from pipeline.nets import speechbrain_networks as networks
 
-        return xvector.fresh(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding)
+        return networks.make_xvector(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding)

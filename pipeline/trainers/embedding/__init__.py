@@ -25,7 +25,7 @@ from pipeline.nets.trainable import Trainable, find_trainable
 from pipeline.nets.training import Course, Standing, follow_course, list_libraries, repeatable, write_record
 from pipeline.nets.waveforms import RATE
 from pipeline.seeds import digest
-from pipeline.trainers.embedding import verification as _verification
+from pipeline.trainers.embedding import crops as _crops
 from pipeline.trainers.embedding.crops import Crops
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Trainer(contracts.Trainer):
         """See the contract; with fewer than 20 speakers none is held out."""
         sizes = {"architecture": extractor, **_SIZES[seconds >= _MUCH_SPEECH]}
         filled: dict[str, Any] = {name: value for name, value in sizes.items() if getattr(settings, name) is None}
-        if n_speakers < _verification.FEWEST:
+        if n_speakers < _crops.FEWEST:
             filled["held_out"] = 0.0
         chosen = settings.model_copy(update=filled)
         assert chosen.batch is not None
@@ -236,11 +236,11 @@ class Trainer(contracts.Trainer):
         assert settings.architecture is not None, "the settings are not resolved"
         if open_choices(settings):
             settings = cls.resolved(settings, settings.architecture, len(set(speakers)), waveforms.seconds)
-        trained, held_out = _verification.split(settings, speakers)
+        trained, held_out = _crops.split(settings, speakers)
         crops = Crops(settings, waveforms, speakers, trained)
         if len(crops.speakers) < 2:
             raise DataError(f"training takes two speakers at least, and there are {len(crops.speakers)}")
-        excerpts = _verification.cut_excerpts(waveforms, held_out, speakers, crops.length, settings.seed)
+        excerpts = _crops.cut_excerpts(waveforms, held_out, speakers, crops.length, settings.seed)
         checkpoints = Checkpoints(scratch, _identify(settings, waveforms, device))
         with repeatable(settings.threads):
             learner = Learner(settings, crops.n_classes, device)
@@ -249,7 +249,7 @@ class Trainer(contracts.Trainer):
                 crops.batch,
                 lambda batch: [waveforms.ids[item] for item in batch.utterances],
                 count_steps(settings, crops),
-                None if excerpts is None else lambda _: _verification.verify(excerpts, learner.embed),
+                None if excerpts is None else lambda _: _crops.verify(excerpts, learner.embed),
                 settings.verify_every,
                 patience=settings.patience,
                 keep_best=settings.checkpoint == "best",
@@ -308,7 +308,7 @@ def _write(
     speakers: Sequence[str],
     crops: Crops,
     learner: Learner,
-    excerpts: _verification.Excerpts | None,
+    excerpts: _crops.Excerpts | None,
     standing: Standing,
 ) -> None:
     """The weights that the learner has now, and the record of how they came."""
@@ -317,14 +317,14 @@ def _write(
     held_out = trained = None
     if excerpts is not None:
         step = standing.verified[standing.best if settings.checkpoint == "best" else -1]["step"]
-        held_out = {**asdict(_verification.verify(excerpts, learner.embed)), "best_step": step}
-        trained_on = _verification.cut_excerpts(
+        held_out = {**asdict(_crops.verify(excerpts, learner.embed)), "best_step": step}
+        trained_on = _crops.cut_excerpts(
             audio, sorted(crops.label), speakers, crops.length, settings.seed, held_out["speakers"]
         )
         if trained_on is not None:
-            trained = {**asdict(_verification.verify(trained_on, learner.embed)), "best_step": step}
+            trained = {**asdict(_crops.verify(trained_on, learner.embed)), "best_step": step}
     n_utterances = Counter(speakers)
-    suspected = _verification.find_doubles(audio, speakers, crops.length, settings.seed, learner.embed)
+    suspected = _crops.find_doubles(audio, speakers, crops.length, settings.seed, learner.embed)
     save_file(learner.weights(), folder / WEIGHTS)
     record = {
         "settings": settings.numeric(),

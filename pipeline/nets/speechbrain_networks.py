@@ -1,6 +1,7 @@
-"""ECAPA-TDNN (Desplanques et al. 2020, arXiv 2005.07143): SpeechBrain's class, its sizes read from the weights.
+"""SpeechBrain's ECAPA-TDNN (Desplanques et al. 2020, arXiv 2005.07143) and x-vectors (Snyder et al. 2018), and the same for many files.
 
-``Packed`` is the same network for many files at once, made of the weights of SpeechBrain's module.
+The sizes of SpeechBrain's classes are read from the weights. ``PackedEcapa`` and ``PackedXvector`` are the same networks for many
+files at once, made of the weights of SpeechBrain's modules.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from speechbrain.lobes.models.ECAPA_TDNN import (
     SERes2NetBlock,
     TDNNBlock,
 )
+from speechbrain.lobes.models.Xvector import Xvector
 
 from pipeline.nets.packed import Convolution, Layout, affine
 from pipeline.nets.speechbrain_layout import reach
 from pipeline.nets.states import State, fill_model, get_shape
 
-ARCHITECTURE = "an ECAPA-TDNN of SpeechBrain"
+ECAPA_ARCHITECTURE = "an ECAPA-TDNN of SpeechBrain"
 RES2NET_SCALE = 8
 
 # Channels that the pooling weights at a time: of 10 s they fill 2 MB, about the second cache of a core.
 _WIDTH = 512
 
 
-def dilations(layers: int) -> list[int]:
+def list_ecapa_dilations(layers: int) -> list[int]:
     """1, 2, 3, ... and 1 for the last layer: no tensor tells them, and SpeechBrain's recipes use no others."""
     return [*range(1, layers), 1]
 
 
-def sizes(state: State) -> dict[str, Any]:
+def read_ecapa_sizes(state: State) -> dict[str, Any]:
     """The arguments of ``ECAPA_TDNN`` with which a state dict was made.
 
     Raises:
@@ -41,7 +43,7 @@ def sizes(state: State) -> dict[str, Any]:
     """
 
     def conv(prefix: str) -> tuple[int, int, int]:
-        out_channels, in_channels, kernel = get_shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
+        out_channels, in_channels, kernel = get_shape(state, f"{prefix}.weight", ECAPA_ARCHITECTURE, 3)
         return out_channels, in_channels, kernel
 
     first, n_mels, kernel = conv("blocks.0.conv.conv")
@@ -60,7 +62,7 @@ def sizes(state: State) -> dict[str, Any]:
         "lin_neurons": embedding,
         "channels": [*channels, aggregated],
         "kernel_sizes": [*kernels, kernel],
-        "dilations": dilations(blocks + 1),
+        "dilations": list_ecapa_dilations(blocks + 1),
         "attention_channels": attention,
         "res2net_scale": 1 + len(scales),
         "se_channels": se_channels,
@@ -69,17 +71,17 @@ def sizes(state: State) -> dict[str, Any]:
     }
 
 
-def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
+def build_ecapa(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The model that a state dict belongs to, in evaluation mode, and the arguments it was made with.
 
     Raises:
         DataError: the state dict is of another architecture; the message names the tensor.
     """
-    arguments = sizes(state)
-    return fill_model(ECAPA_TDNN(**arguments), state, ARCHITECTURE), arguments
+    arguments = read_ecapa_sizes(state)
+    return fill_model(ECAPA_TDNN(**arguments), state, ECAPA_ARCHITECTURE), arguments
 
 
-def fresh(n_mels: int, channels: list[int], embedding: int, attention: int) -> torch.nn.Module:
+def make_ecapa(n_mels: int, channels: list[int], embedding: int, attention: int) -> torch.nn.Module:
     """An untrained model with SpeechBrain's kernels (5, 3, 3, ..., 1), its weights drawn from torch's global generator.
 
     Args:
@@ -94,7 +96,7 @@ def fresh(n_mels: int, channels: list[int], embedding: int, attention: int) -> t
         lin_neurons=embedding,
         channels=channels,
         kernel_sizes=[5, *[3] * blocks, 1],
-        dilations=dilations(len(channels)),
+        dilations=list_ecapa_dilations(len(channels)),
         attention_channels=attention,
         res2net_scale=RES2NET_SCALE,
         se_channels=attention,
@@ -103,13 +105,13 @@ def fresh(n_mels: int, channels: list[int], embedding: int, attention: int) -> t
     return model
 
 
-def least_frames(arguments: dict[str, Any]) -> int:
+def count_least_ecapa_frames(arguments: dict[str, Any]) -> int:
     """The fewest frames that the model takes: one more than the widest reflection (5 with SpeechBrain's kernels)."""
     pairs = zip(arguments["kernel_sizes"], arguments["dilations"], strict=True)
     return 1 + max(reach(kernel, dilation) for kernel, dilation in pairs)
 
 
-class Packed(torch.nn.Module):
+class PackedEcapa(torch.nn.Module):
     """ECAPA-TDNN on packed frames: equal to SpeechBrain's module on each file alone, up to rounding."""
 
     weight: torch.Tensor
@@ -120,7 +122,7 @@ class Packed(torch.nn.Module):
         self.dtype = dtype
         first, *blocks = model.blocks
         self.first = _tdnn(first, dtype)
-        self.blocks: Any = torch.nn.ModuleList(Block(block, dtype) for block in blocks)
+        self.blocks: Any = torch.nn.ModuleList(EcapaBlock(block, dtype) for block in blocks)
         self.widths = [block.tdnn2.conv.conv.out_channels for block in blocks]
         self.aggregation = _tdnn(model.mfa, dtype)
         self.pooling = Pooling(model.asp, dtype)
@@ -149,7 +151,7 @@ class Packed(torch.nn.Module):
         return [self.first, *(block.chain for block in self.blocks), self.aggregation]
 
 
-class Block(torch.nn.Module):
+class EcapaBlock(torch.nn.Module):
     """A block of convolutions, the inner ones in a chain over groups of channels, then squeeze and excitation."""
 
     def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
@@ -268,3 +270,127 @@ class Pooling(torch.nn.Module):
 
 def _tdnn(block: TDNNBlock, dtype: torch.dtype) -> Convolution:
     return Convolution(block.conv.conv, block.norm.norm, dtype)
+
+
+XVECTOR_ARCHITECTURE = "an x-vector network of SpeechBrain"
+_XVECTOR_KERNELS, _XVECTOR_DILATIONS = (5, 3, 3, 1, 1), (1, 2, 3, 1, 1)
+
+# SpeechBrain adds noise between 1e-5 and 9e-5 to every pooled mean, drawn from torch's global generator at each call; the
+# middle of that range takes its place here, so that a file has one vector. To deviations it adds 1e-5.
+_MEAN_OFFSET, _DEVIATION_OFFSET = 5e-5, 1e-5
+
+
+def read_xvector_sizes(state: State) -> dict[str, Any]:
+    """The arguments of ``Xvector`` with which a state dict was made.
+
+    Raises:
+        DataError: it was made by another architecture.
+    """
+    layers = sorted(int(match[1]) for key in state if (match := re.fullmatch(r"blocks\.(\d+)\.conv\.weight", key)))
+    channels, kernels, n_mels = [], [], 0
+    # A layer is a convolution, an activation and a batch normalisation.
+    for layer in layers or [0]:
+        out_channels, in_channels, kernel = get_shape(state, f"blocks.{layer}.conv.weight", XVECTOR_ARCHITECTURE, 3)
+        n_mels = n_mels or in_channels
+        channels.append(out_channels)
+        kernels.append(kernel)
+    embedding, _ = get_shape(state, f"blocks.{3 * len(channels) + 1}.w.weight", XVECTOR_ARCHITECTURE, 2)
+    return {
+        "tdnn_blocks": len(channels),
+        "tdnn_channels": channels,
+        "tdnn_kernel_sizes": kernels,
+        "tdnn_dilations": _take_first(_XVECTOR_DILATIONS, len(channels)),
+        "lin_neurons": embedding,
+        "in_channels": n_mels,
+    }
+
+
+def build_xvector(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The model that a state dict belongs to, in evaluation mode, and the arguments it was made with.
+
+    Raises:
+        DataError: the state dict is of another architecture; the message names the tensor.
+    """
+    arguments = read_xvector_sizes(state)
+    return fill_model(Xvector(**arguments), state, XVECTOR_ARCHITECTURE), arguments
+
+
+def make_xvector(n_mels: int, channels: list[int], embedding: int) -> torch.nn.Module:
+    """An untrained model with SpeechBrain's kernels (5, 3, 3, 1, 1), its weights drawn from torch's global generator.
+
+    Args:
+        n_mels: log-mel bands.
+        channels: of each layer.
+        embedding: dimensions.
+    """
+    model: torch.nn.Module = Xvector(
+        tdnn_blocks=len(channels),
+        tdnn_channels=channels,
+        tdnn_kernel_sizes=_take_first(_XVECTOR_KERNELS, len(channels)),
+        tdnn_dilations=_take_first(_XVECTOR_DILATIONS, len(channels)),
+        lin_neurons=embedding,
+        in_channels=n_mels,
+    )
+    return model
+
+
+def _take_first(values: tuple[int, ...], n: int) -> list[int]:
+    """SpeechBrain's values for the first layers, and 1 for those beyond."""
+    return [*values, *[1] * n][:n]
+
+
+def count_least_xvector_frames(arguments: dict[str, Any]) -> int:
+    """The fewest frames that the model takes: one more than the widest reflection, and two for a deviation."""
+    pairs = zip(arguments["tdnn_kernel_sizes"], arguments["tdnn_dilations"], strict=True)
+    return max(2, 1 + max(reach(kernel, dilation) for kernel, dilation in pairs))
+
+
+class PackedXvector(torch.nn.Module):
+    """The x-vector network on packed frames: equal to SpeechBrain's module on each file alone, up to rounding."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+    def __init__(self, model: Xvector, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        *layers, _, last = model.blocks
+        triples = zip(layers[0::3], layers[1::3], layers[2::3], strict=True)
+        self.layers: Any = torch.nn.ModuleList(XvectorLayer(*triple, dtype) for triple in triples)
+        self.register_buffer("weight", last.w.weight.detach().float(), persistent=False)
+        self.register_buffer("bias", last.w.bias.detach().float(), persistent=False)
+
+    def forward(self, frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames float32 [T, n_mels] to x-vectors float32 [files, d]."""
+        x = frames.to(self.dtype)
+        for layer in self.layers:
+            x = layer(x, layer.convolution.taps(layout))
+        x = x.float()
+        mean = layout.means(x)
+        variance = layout.sums((x - layout.spread(mean)).square_()) / (layout.lengths[:, None] - 1)
+        pooled = torch.cat([mean + _MEAN_OFFSET, variance.sqrt() + _DEVIATION_OFFSET], dim=1)
+        return torch.nn.functional.linear(pooled, self.weight, self.bias)
+
+    def parts(self) -> list[torch.nn.Module]:
+        """What works frame by frame, for ``torch.compile``."""
+        return list(self.layers)
+
+
+class XvectorLayer(torch.nn.Module):
+    """A convolution, a leaky ReLU and a batch normalisation."""
+
+    scale: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(self, conv: Any, activation: torch.nn.LeakyReLU, norm: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.convolution = Convolution(conv.conv, dtype=dtype)
+        self.slope = activation.negative_slope
+        scale, shift = affine(norm.norm)
+        self.register_buffer("scale", scale.detach().to(dtype), persistent=False)
+        self.register_buffer("shift", shift.detach().to(dtype), persistent=False)
+
+    def forward(self, x: torch.Tensor, taps: torch.Tensor | None) -> torch.Tensor:
+        """Frames [T, in] to [T, out], with the rows that the convolution gathers."""
+        x = torch.nn.functional.leaky_relu_(self.convolution(x, taps), self.slope)
+        return x.mul_(self.scale).add_(self.shift)
