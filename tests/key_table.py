@@ -54,10 +54,10 @@ def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
     """Every settings object by its path in the configuration."""
     found: dict[str, ComponentSettings] = {
         "paths": evaluation.paths,
-        "runtime": evaluation.runtime,
-        "store": evaluation.store,
+        "runtime": evaluation.execution.runtime,
+        "store": evaluation.execution.store,
         "dataset": evaluation.dataset,
-        "report": evaluation.report,
+        "report": evaluation.products.report,
     }
     if evaluation.train is not None:
         found["train"] = evaluation.train.settings

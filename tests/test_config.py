@@ -222,7 +222,7 @@ def test_a_list_for_a_text_and_a_number_for_a_text() -> None:
     (said,) = faults(*asked, "executor.partition=gpu,long").values()
     (right,) = re.findall(r"""where it is a text '([^']+)'""", said)
     found = composition.compose([*asked, right, "executor.account=1234", "dataset.label=2024"])[0]
-    settings = found.executor.settings
+    settings = found.execution.executor.settings
     assert (settings.partition, settings.account, found.dataset.label) == ("gpu,long", "1234", "2024")
     assert "in quotes it is a text" in faults("recipe=demo", "dataset.label=2.10")["dataset.label"]
     assert composition.compose(["recipe=demo", 'dataset.label="2.10"'])[0].dataset.label == "2.10"

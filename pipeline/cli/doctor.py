@@ -162,7 +162,7 @@ def _find_version(package: str) -> str:
 
 def check_devices(settings: Evaluation) -> Iterator[Finding]:
     """GPUs with their memory, and whether torch can use what is there."""
-    wanted = settings.runtime.device
+    wanted = settings.execution.runtime.device
     driver = next((str(path) for path in DRIVERS if path.exists()), "")
     if not driver and not wanted.startswith("cuda") and sys.platform == "linux":
         # It takes torch longer to load than all else takes.
@@ -192,7 +192,7 @@ def check_devices(settings: Evaluation) -> Iterator[Finding]:
 
 def check_machine(settings: Evaluation) -> Iterator[Finding]:
     """Cores, memory, open files, and what processes share."""
-    usable, threads = host.count_allowed_cores(), machine.threads(settings.runtime)
+    usable, threads = host.count_allowed_cores(), machine.threads(settings.execution.runtime)
     more = threads > usable
     what = f"{usable} cores, {threads} threads{' would share them' if more else ''}"
     yield Finding("warning" if more else "ok", what, f"runtime.threads={usable}" if more else "")
@@ -304,7 +304,7 @@ def check_weights(settings: Evaluation) -> Iterator[Finding]:
 
 def check_slurm(settings: Evaluation) -> Iterator[Finding]:
     """Its commands, its partitions and the library that sends jobs: faults where ``executor=slurm`` is asked for."""
-    wanted = settings.executor.name == "slurm"
+    wanted = settings.execution.executor.name == "slurm"
     state: Literal["warning", "fault"] = "fault" if wanted else "warning"
     missing = [name for name in SLURM_COMMANDS if shutil.which(name) is None]
     if missing:

@@ -104,7 +104,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
     if another and recipe in scorecards.names():
         # The tables that it was held against are not those of this recipe; what its labels stand for is.
         recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
-    settings = scorecards.read(recipe, recorded, asked_settings.scorecard)
+    settings = scorecards.read(recipe, recorded, asked_settings.products.scorecard)
     if settings is None:
         near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
         raise ConfigError(
@@ -113,14 +113,14 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
             remedy=(f"did you mean recipe={near[0]}? " if near else "")
             + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
-    scorecards.refuse_unknown(asked_settings.scorecard, settings, card.read_cells(settings.tables))
+    scorecards.refuse_unknown(asked_settings.products.scorecard, settings, card.read_cells(settings.tables))
     if not runs:
         print(output.to_text(card.make_card(settings, None), run=False))
         return 0
     folder = runs[0].folder
     scored = of_runs.make_card_of_run(folder, settings)
     card.refuse_ambiguous(scored, folder)
-    for text in scorecards.find_unmatched(asked_settings.scorecard, results.records(runs[0].rows)):
+    for text in scorecards.find_unmatched(asked_settings.products.scorecard, results.records(runs[0].rows)):
         log.warning("%s", text)
     print(output.to_text(scored, run_files.read_limits(folder)))
     for path in output.write(folder, scored, run_files.read_limits(folder), recipe if another else ""):

@@ -85,7 +85,7 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     """
     from pipeline.report.scorecard import runs as of_runs
 
-    of_runs.prepare_scorecard(evaluation_asked.recipe, evaluation_asked.scorecard)
+    of_runs.prepare_scorecard(evaluation_asked.recipe, evaluation_asked.products.scorecard)
     if evaluation_asked.dataset.is_given:
         print(f"valid: dataset {evaluation_asked.dataset.name}, metrics {', '.join(evaluation_asked.metrics)}")
         return 0

@@ -98,7 +98,7 @@ def _needs(plan: Plan) -> list[Need]:
         drawn = [speech for (system, _), draws in plan.copies.enrolled.items() if system == label for speech in draws]
         needs += [(speech, extractor) for speech in drawn for extractor in scored]
     draws = any(attacker.enrolment_draws > 1 for attacker in plan.evaluation.attackers.values())
-    if plan.evaluation.diagnostics or draws:
+    if plan.evaluation.products.diagnostics or draws:
         needs += [(plan.original, extractor) for extractor in plan.extractors if extractor.system]
     return needs
 

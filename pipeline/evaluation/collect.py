@@ -83,7 +83,7 @@ def collect(
     A value is written only where it stands on everything that was expected; the others are null, with the reason and the
     status ``incomplete``. Under ``allow_partial`` they are written with the status ``partial``.
     """
-    origin = Origin(run_id, device, digest(evaluation.numeric()), evaluation.allow_partial)
+    origin = Origin(run_id, device, digest(evaluation.numeric()), evaluation.execution.allow_partial)
     measured = results.frame(_collect_rows(graph, outcome, folder, origin))
     collection = Collection(graph, evaluation, data, outcome, folder, measured, measured)
     for kind in find_kinds():
@@ -100,7 +100,7 @@ def collect(
     )
     _write_audio_notes(collected, data, folder)
     recordings = [f"s{finding.sentence[1:-1]}" for _, finding in find_same_recordings(graph, outcome)]
-    partial = collected.limits(evaluation.allow_partial)
+    partial = collected.limits(evaluation.execution.allow_partial)
     run_files.write_limits(folder, [*graph.left_out, *recordings, *data.limits, *graph.limits, *partial])
     return collected
 

@@ -46,22 +46,22 @@ class _Side:
 
     Attributes:
         attacks: by system and subset.
-        said: status, reason and note of rows by system, subset and attack.
+        statements: status, reason and note of rows by system, subset and attack.
         means: the sets of each mean over subsets, with their weights.
     """
 
     letter: str
     run: Result
     attacks: Mapping[tuple[str, str], list[Attack]]
-    said: Mapping[tuple[str, ...], list[tuple[str, str, str]]]
+    statements: Mapping[tuple[str, ...], list[tuple[str, str, str]]]
     means: Mapping[str, Mapping[str, float]]
 
     @property
     def systems(self) -> list[str]:
-        there = dict.fromkeys(system for system, _ in self.attacks)
+        attacked = dict.fromkeys(system for system, _ in self.attacks)
         return [
-            *(one for one in self.run.systems if one in there),
-            *(one for one in there if one not in self.run.systems),
+            *(name for name in self.run.systems if name in attacked),
+            *(name for name in attacked if name not in self.run.systems),
         ]
 
     @property
@@ -70,7 +70,7 @@ class _Side:
 
     def paths(self, system: str, subset: str) -> set[str]:
         """Where the scores of all attacks lie, in any store that holds them."""
-        return {str(one["path"]) for one in self.attacks[system, subset]}
+        return {str(attack["path"]) for attack in self.attacks[system, subset]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class _Attacked:
 
     Attributes:
         trials: model, utterance, target, model_speaker, speaker of each trial.
-        left: each attack on everybody and without each speaker.
+        contributions: each attack on everybody and without each speaker.
         speakers: their names, ascending.
         reason: why there are no values; '' if there are.
         gone: the letter of the run, where its scores cannot be read any more.
@@ -88,7 +88,7 @@ class _Attacked:
 
     attacks: tuple[Attack, ...] = ()
     trials: pd.DataFrame = field(default_factory=pd.DataFrame)
-    left: tuple[LeaveOneOut, ...] = ()
+    contributions: tuple[LeaveOneOut, ...] = ()
     speakers: tuple[str, ...] = ()
     reason: str = ""
     gone: str = ""
@@ -114,32 +114,32 @@ def compared(first: Result, second: Result) -> RunDifferences:
     subsets = [name for name in a.subsets if name in b.subsets]
     means = {name: of for name, of in a.means.items() if b.means.get(name) == of and set(of) <= set(subsets)}
     pairs = [(name, name) for name in a.systems if name in b.systems]
-    alone = [[name for name in one.systems if name not in other.systems] for one, other in ((a, b), (b, a))]
-    if len(alone[0]) == len(alone[1]) == 1:  # one system each: what a sweep over systems makes
-        pairs.append((alone[0][0], alone[1][0]))
-        alone = [[], []]
+    unpaired = [_not_in(a.systems, b.systems), _not_in(b.systems, a.systems)]
+    if len(unpaired[0]) == len(unpaired[1]) == 1:  # one system each: what a sweep over systems makes
+        pairs.append((unpaired[0][0], unpaired[1][0]))
+        unpaired = [(), ()]
     for pair in pairs:
         system = " / ".join(dict.fromkeys(pair))
-        there = [name for name in subsets if all((one, name) in side.attacks for one, side in zip(pair, sides))]
-        same = {name for name in there if a.paths(pair[0], name) == b.paths(pair[1], name)}
-        equal += [(system, name) for name in there if name in same]
-        asked = {name: of for name, of in means.items() if set(of) <= set(there)}
-        asked |= {name: {name: 1.0} for name in there}
-        asked = {name: of for name, of in asked.items() if not set(of) <= same}
-        held = {
+        shared = [name for name in subsets if (pair[0], name) in a.attacks and (pair[1], name) in b.attacks]
+        same = {name for name in shared if a.paths(pair[0], name) == b.paths(pair[1], name)}
+        equal += [(system, name) for name in shared if name in same]
+        sets = {name: of for name, of in means.items() if set(of) <= set(shared)}
+        sets |= {name: {name: 1.0} for name in shared}
+        sets = {name: of for name, of in sets.items() if not set(of) <= same}
+        attacked = {
             name: (_read_attacks(a, pair[0], name, measure), _read_attacks(b, pair[1], name, measure))
-            for of in asked.values()
+            for of in sets.values()
             for name in of
         }
-        gone += [one.gone for several in held.values() for one in several]
-        for name, weights in asked.items():
-            rows += _rows(system, name, weights, held)
+        gone += [side.gone for two_sides in attacked.values() for side in two_sides]
+        for name, weights in sets.items():
+            rows += _rows(system, name, weights, attacked)
     rows.sort(key=lambda row: [*means, *subsets].index(row.subset))
     return RunDifferences(
         rows=tuple(_corrected(rows)),
         equal=tuple(equal),
         gone=tuple(sorted(set(gone) - {""})),
-        systems=(tuple(alone[0]), tuple(alone[1])),
+        systems=(unpaired[0], unpaired[1]),
         subsets=(_not_in(a.subsets, b.subsets), _not_in(b.subsets, a.subsets)),
     )
 
@@ -160,25 +160,25 @@ def _side(letter: str, run: Result) -> _Side:
     attacks: dict[tuple[str, str], list[Attack]] = {}
     for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
-            known = attacks.setdefault((row["system"], row["subset"]), [])
-            if all(_attack_key(one) != _attack_key(row) for one in known):
-                known.append(row)
-    said: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+            attacks_here = attacks.setdefault((row["system"], row["subset"]), [])
+            if all(_attack_key(attack) != _attack_key(row) for attack in attacks_here):
+                attacks_here.append(row)
+    statements: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     for row in results.records(run.rows[run.rows["metric"].isin(MEASURED)]):
-        said.setdefault((row["system"], row["subset"], *_attack_key(row)), []).append(
+        statements.setdefault((row["system"], row["subset"], *_attack_key(row)), []).append(
             (row["status"], row["reason"], row["note"])
         )
     path = run.folder / "config.yaml"
     config = run_files.read_yaml(path) if path.is_file() else {}
     config = config if isinstance(config, dict) else {}
     means = {
-        str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
-        for label, one in (config.get("averages") or {}).items()
+        str(mean.get("subset") or label): {str(name): float(weight) for name, weight in mean.get("weights", {}).items()}
+        for label, mean in (config.get("averages") or {}).items()
     }
     if (config.get("report") or {}).get("mean_of_sexes", True):
         subsets = list(dict.fromkeys(subset for _, subset in attacks))
         means |= means_of_sexes(subsets, [of for of in means.values() if set(of) <= set(subsets)])
-    return _Side(letter, run, attacks, said, means)
+    return _Side(letter, run, attacks, statements, means)
 
 
 def _attack_key(row: Attack) -> tuple[str, ...]:
@@ -188,16 +188,16 @@ def _attack_key(row: Attack) -> tuple[str, ...]:
 
 def _measuring() -> Measure:
     """Measures an attack on everybody and without each speaker; of the same scores once, whichever run they are of."""
-    known: dict[tuple[str, str], LeaveOneOut] = {}
+    measured: dict[tuple[str, str], LeaveOneOut] = {}
 
     def measure(path: str, table: pd.DataFrame) -> LeaveOneOut:
         key = path, digest([len(table), *table[IDS].to_numpy().tolist()])
-        if key not in known:
+        if key not in measured:
             _, codes = np.unique(table[["model_speaker", "speaker"]].to_numpy(str), return_inverse=True)
             sides = codes.reshape(-1, 2).astype(np.int64)
             trials = metrics.Trials(table["score"].to_numpy(np.float64), sides[:, 0], sides[:, 1])
-            known[key] = metrics.leave_each_out(trials, tuple(METRICS.values()))
-        return known[key]
+            measured[key] = metrics.leave_each_out(trials, tuple(METRICS.values()))
+        return measured[key]
 
     return measure
 
@@ -205,16 +205,18 @@ def _measuring() -> Measure:
 def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _Attacked:
     """The attacks of a run on one subset, as far as there are numbers."""
     attacks = side.attacks[system, subset]
-    said = [one for attack in attacks for one in side.said.get((system, subset, *_attack_key(attack)), [])]
-    short = dict.fromkeys(reason for status, reason, _ in said if status == "incomplete")
-    unknown = [note.partition(NO_SPEAKERS)[2] for _, _, note in said if NO_SPEAKERS in note]
+    statements = [
+        statement for attack in attacks for statement in side.statements.get((system, subset, *_attack_key(attack)), [])
+    ]
+    short = dict.fromkeys(reason for status, reason, _ in statements if status == "incomplete")
+    unknown = [note.partition(NO_SPEAKERS)[2] for _, _, note in statements if NO_SPEAKERS in note]
     if short:
         return _Attacked(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
     if unknown:
         return _Attacked(reason=f"the speakers are not known: {unknown[0]}")
     try:
         tables = _common([_scores(side, attack, system, subset) for attack in attacks])
-        left = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
+        measured = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
     except PipelineError as error:
         return _Attacked(reason=f"{side.letter}: {error.what}", gone=side.letter)
     except MetricError as error:
@@ -223,9 +225,9 @@ def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _A
     return _Attacked(
         tuple(attacks),
         tables[0].drop(columns="score"),
-        left,
-        tuple(str(names[code]) for code in left[0].speakers),
-        partial=any(status == "partial" for status, _, _ in said),
+        measured,
+        tuple(str(names[code]) for code in measured[0].speakers),
+        partial=any(status == "partial" for status, _, _ in statements),
     )
 
 
@@ -236,7 +238,7 @@ def _scores(side: _Side, attack: Attack, system: str, subset: str) -> pd.DataFra
 def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """The trials that all have, in one order."""
     indexed = [table.set_index(IDS) for table in tables]
-    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
+    kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in indexed))
     return [table.loc[kept].reset_index() for table in indexed]
 
 
@@ -244,15 +246,17 @@ def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def _rows(
-    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Attacked, _Attacked]]
+    system: str, subset: str, weights: Mapping[str, float], attacked: Mapping[str, tuple[_Attacked, _Attacked]]
 ) -> Iterator[SystemDifference]:
     """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
-    held_of = [(name, held[name]) for name in weights]
-    sides = [[pair[place] for _, pair in held_of] for place in (0, 1)]
-    row = SystemDifference(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
-    reason = "; ".join(dict.fromkeys(one.reason for side in sides for one in side if one.reason))
+    pairs_of_sets = [(name, attacked[name]) for name in weights]
+    sides = [[pair[place] for _, pair in pairs_of_sets] for place in (0, 1)]
+    row = SystemDifference(
+        subset, system, STRONGEST, partial=any(attacks.partial for side in sides for attacks in side)
+    )
+    reason = "; ".join(dict.fromkeys(attacks.reason for side in sides for attacks in side if attacks.reason))
     reason = reason or "; ".join(
-        filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
+        filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in pairs_of_sets))
     )
     if reason:
         yield replace(row, reason=reason)
@@ -260,24 +264,27 @@ def _rows(
     shares = list(weights.values())
     chosen = {metric: [_chosen(side, metric) for side in sides] for metric in METRICS}
     of = {
-        metric: [_attacks(side, shares, choice, metric) for side, choice in zip(sides, several)]
-        for metric, several in chosen.items()
+        metric: [_attacks(side, shares, choice, metric) for side, choice in zip(sides, choices)]
+        for metric, choices in chosen.items()
     }
     eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
     best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
     named = [
-        _describe_choice(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)
+        _describe_choice(list(weights), side, choices[k]) for side, choices, k in zip(sides, chosen["d_ece"], best)
     ]
-    tried = [len({_attack_key(one) for held in side for one in held.attacks}) for side in sides]
-    found = _tested(row, *of["d_ece"])
-    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
+    tried = [len({_attack_key(attack) for attacks in side for attack in attacks.attacks}) for side in sides]
+    tested = _tested(row, *of["d_ece"])
+    yield replace(tested, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
     if tried == [1, 1]:
         return  # the strongest is the same, or there is no same one
     common = [_in_all(side) for side in sides]
     for k, m in _same(*common):
-        keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
-        pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
-        both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
+        keys = [(set_keys[number],) * len(shares) for set_keys, number in zip(common, (k, m))]
+        pair = {
+            metric: [_attacks(side, shares, [choice], metric) for side, choice in zip(sides, keys)]
+            for metric in METRICS
+        }
+        both = [_attack(side[0], choice[0]) for side, choice in zip(sides, keys)]
         row = replace(
             row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
         )
@@ -288,52 +295,52 @@ def _rows(
 
 
 def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
-    return [str(_attack(held, key)["path"]) for held in side]
+    return [str(_attack(attacked, key)["path"]) for attacked in side]
 
 
 def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
     """The attacks that a run has on all sets of a mean."""
     return [
-        _attack_key(one)
-        for one in side[0].attacks
-        if all(_attack_key(one) in map(_attack_key, other.attacks) for other in side[1:])
+        _attack_key(attack)
+        for attack in side[0].attacks
+        if all(_attack_key(attack) in map(_attack_key, other.attacks) for other in side[1:])
     ]
 
 
-def _attack(held: _Attacked, key: tuple[str, ...]) -> Attack:
-    return next(one for one in held.attacks if _attack_key(one) == key)
+def _attack(attacked: _Attacked, key: tuple[str, ...]) -> Attack:
+    return next(attack for attack in attacked.attacks if _attack_key(attack) == key)
 
 
 def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
     """The attack on each set in words."""
-    each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
-    return words.describe_attack_by_set(each) if len(set(choice)) > 1 else words.describe_attack(each[subsets[0]])
+    attacks = {name: _attack(attacked, key) for name, attacked, key in zip(subsets, side, choice)}
+    return words.describe_attack_by_set(attacks) if len(set(choice)) > 1 else words.describe_attack(attacks[subsets[0]])
 
 
 def _chosen(side: Sequence[_Attacked], metric: str) -> list[Choice]:
     """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
-    keys = [[_attack_key(one) for one in held.attacks] for held in side]
-    parts = [_part(held, several, metric) for held, several in zip(side, keys)]
+    keys = [[_attack_key(attack) for attack in attacked.attacks] for attacked in side]
+    parts = [_part(attacked, set_keys, metric) for attacked, set_keys in zip(side, keys)]
     places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
-    return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
+    return [tuple(set_keys[place] for set_keys, place in zip(keys, row)) for row in places.tolist()]
 
 
 def _attacks(side: Sequence[_Attacked], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
     """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
-    parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
+    parts = [_part(attacked, [choice[k] for choice in chosen], metric) for k, attacked in enumerate(side)]
     return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, weights)
 
 
-def _part(held: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
-    core, known = METRICS[metric], [_attack_key(one) for one in held.attacks]
-    left = [held.left[known.index(key)] for key in keys]
+def _part(attacked: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+    core, all_keys = METRICS[metric], [_attack_key(attack) for attack in attacked.attacks]
+    selected = [attacked.contributions[all_keys.index(key)] for key in keys]
     return metrics.collect_attacks(
-        [one.value[core] for one in left],
-        np.array([one.without[core] for one in left]),
-        held.speakers,
-        degrees=left[0].degrees,
+        [attack.value[core] for attack in selected],
+        np.array([attack.without[core] for attack in selected]),
+        attacked.speakers,
+        degrees=selected[0].degrees,
         bounds=metric_bounds(core),
-        weights=left[0].weights,
+        weights=selected[0].weights,
     )
 
 
@@ -342,55 +349,55 @@ def _strongest(d_ece: Attacks, eer: Attacks) -> int:
     return int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
 
 
-def _same(one: Sequence[tuple[str, ...]], other: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
+def _same(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
     """The attacks that both runs have by their labels."""
-    found: list[dict[tuple[str, ...], list[int]]] = [{}, {}]
-    for named, keys in zip(found, (one, other)):
+    numbers_by_label: list[dict[tuple[str, ...], list[int]]] = [{}, {}]
+    for named, keys in zip(numbers_by_label, (first, second)):
         for number, key in enumerate(keys):
             named.setdefault(tuple(re.sub(r"\s*\([^()]*\)", "", part) for part in key), []).append(number)
-    for key, numbers in found[0].items():
-        others = found[1].get(key, [])
+    for key, numbers in numbers_by_label[0].items():
+        others = numbers_by_label[1].get(key, [])
         if len(numbers) == len(others) == 1:
             yield numbers[0], others[0]
 
 
-def _other_trials(one: _Attacked, other: _Attacked, name: str) -> str:
+def _other_trials(first: _Attacked, second: _Attacked, name: str) -> str:
     """How the trials of two runs differ; '' if they are the same."""
-    trials = [held.trials.set_index(IDS) for held in (one, other)]
+    trials = [attacked.trials.set_index(IDS) for attacked in (first, second)]
     both = trials[0].index.intersection(trials[1].index)
-    said = ""
+    text = ""
     if len(both) != len(trials[0]) or len(both) != len(trials[1]):
-        speakers = [set(held.speakers) for held in (one, other)]
-        said = f"other trials: {len(trials[0])} in A, {len(trials[1])} in B, {len(both)} in both"
+        speakers = [set(attacked.speakers) for attacked in (first, second)]
+        text = f"other trials: {len(trials[0])} in A, {len(trials[1])} in B, {len(both)} in both"
         if speakers[0] != speakers[1]:
             common = len(speakers[0] & speakers[1])
-            said += f"; other speakers: {len(speakers[0])} in A, {len(speakers[1])} in B, {common} in both"
+            text += f"; other speakers: {len(speakers[0])} in A, {len(speakers[1])} in B, {common} in both"
     else:
-        sides = [held.loc[both, ["target", "model_speaker", "speaker"]] for held in trials]
+        sides = [attacked.loc[both, ["target", "model_speaker", "speaker"]] for attacked in trials]
         unlike = int((sides[0] != sides[1]).any(axis=1).sum())
-        said = f"{unlike} trials are of other speakers in A than in B" if unlike else ""
-    return f"{name}: {said}" if said and name else said
+        text = f"{unlike} trials are of other speakers in A than in B" if unlike else ""
+    return f"{name}: {text}" if text and name else text
 
 
 def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
     """D_ECE of both runs, with the test of their difference."""
-    found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
+    test = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,
         d_ece=Difference(
-            (float(a.values.max()), float(b.values.max())), found.difference, (found.interval.low, found.interval.high)
+            (float(a.values.max()), float(b.values.max())), test.difference, (test.interval.low, test.interval.high)
         ),
-        p_value=found.p_value,
-        reason=found.reason,
+        p_value=test.p_value,
+        reason=test.reason,
     )
 
 
 def _eer(a: Attacks, b: Attacks) -> Difference:
     """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
-    one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
-    found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
-    values = float(one.values[0]), float(other.values[0])
-    return Difference(values, values[1] - values[0], (found.interval.low, found.interval.high))
+    first, second = (of.only([int(np.argmin(of.values))]) for of in (a, b))
+    test = metrics.difference(first, second, generator=generator(SEED, "swaps of two runs"))
+    values = float(first.values[0]), float(second.values[0])
+    return Difference(values, values[1] - values[0], (test.interval.low, test.interval.high))
 
 
 def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
@@ -399,8 +406,8 @@ def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
     for number, row in enumerate(rows):
         if row.p_value is not None:
             groups.setdefault((row.subset, row.under), []).append(number)
-    found = list(rows)
+    corrected = list(rows)
     for numbers in groups.values():
         for number, p in zip(numbers, metrics.holm([rows[k].p_value or 0.0 for k in numbers])):
-            found[number] = replace(rows[number], p_holm=float(p))
-    return found
+            corrected[number] = replace(rows[number], p_holm=float(p))
+    return corrected

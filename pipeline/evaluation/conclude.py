@@ -60,9 +60,9 @@ def begin(
     Raises:
         PipelineError: it cannot be done.
     """
-    outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
+    outcome = Outcome(Store(evaluation.paths.store, evaluation.execution.store.verify))
     artefacts = UsageRecorder(folder.path, outcome)
-    scorecard = scorecards.prepare_scorecard(evaluation.recipe, evaluation.scorecard)
+    scorecard = scorecards.prepare_scorecard(evaluation.recipe, evaluation.products.scorecard)
     log.info("run %s on %s with %d threads", folder.id, machine.device, machine.threads)
     measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
@@ -83,7 +83,7 @@ def conclude(begun: Begun, folder: RunFolder) -> Result:
     if begun.scorecard is not None:
         _hold_against(begun.scorecard, evaluation, collected, folder.path)
     page = (folder.path / "report.html").absolute()
-    short = shortfall(collected, begun.data, evaluation.allow_partial, page)
+    short = shortfall(collected, begun.data, evaluation.execution.allow_partial, page)
     error = with_failures(failure, short, page)
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
     result = Result(folder.path, outcome.reused, outcome.computed, error)
@@ -143,7 +143,7 @@ def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, s
 
 
 def _hold_against(scorecard: Scorecard, evaluation: Evaluation, collected: Collected, folder: Path) -> None:
-    for sentence in find_unmatched(evaluation.scorecard, results.records(collected.rows)):
+    for sentence in find_unmatched(evaluation.products.scorecard, results.records(collected.rows)):
         log.warning("%s", sentence)
     for fault in scorecards.write_card_of_run(folder, scorecard).faults:
         log.warning("scorecard: several rows stand for one published cell: %s", fault)

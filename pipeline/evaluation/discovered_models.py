@@ -60,13 +60,13 @@ def used(
     changed, adapted = dict(extractors), {}
     taken: dict[str, Checkpoint] = {}
     kinds = []
-    for label, one in extractors.items():
-        own = _with(one, of_original, of_original) if of_original is not None else None
+    for label, extractor in extractors.items():
+        own = _with(extractor, of_original, of_original) if of_original is not None else None
         if own is not None and of_original is not None:
             changed[label], taken[label] = own, of_original
         for system, suffix in suffixes.items():
             checkpoint = models.choose_copy_model(layout, suffix)
-            theirs = _with(one, checkpoint, of_original or checkpoint) if checkpoint is not None else None
+            theirs = _with(extractor, checkpoint, of_original or checkpoint) if checkpoint is not None else None
             if theirs is not None and checkpoint is not None and adapts:
                 adapted[label, system] = theirs
                 taken[f"{label} on {system}"] = checkpoint
@@ -74,35 +74,39 @@ def used(
             kinds.append(label)
     wanting = [
         label
-        for label, one in extractors.items()
-        if "trials" in one.component.compared_as or one.component.takes_checkpoint(one.settings)
+        for label, extractor in extractors.items()
+        if "trials" in extractor.component.compared_as or extractor.component.takes_checkpoint(extractor.settings)
     ]
     faults = [] if trains else _lacking(layout, kinds, wanting, changed, extractors, systems, suffixes, adapted, adapts)
     lines = tuple(
-        f"extractor {label}: trained by the challenge's own code, {one.reason}" for label, one in taken.items()
+        f"extractor {label}: trained by the challenge's own code, {checkpoint.reason}"
+        for label, checkpoint in taken.items()
     )
     original = tuple(label for label in kinds if changed[label] is not extractors[label])
-    return changed, FoundModels(original, adapted, said=lines, lacking=tuple(faults)), []
+    return changed, FoundModels(original, adapted, descriptions=lines, lacking=tuple(faults)), []
 
 
-def describe_models(asked: Evaluation) -> list[str]:
+def describe_models(evaluation: Evaluation) -> list[str]:
     """What lies in a challenge's folder beside its sets, and what of it is used: copies as systems, trained models."""
-    layout = discovery.look_at(asked.dataset)
+    layout = discovery.look_at(evaluation.dataset)
     if layout is None:
         return []
-    offered = {one.suffix: one for one in list_copies(layout).values()}
-    used = _suffixes(layout, asked.systems)
+    offered = {copy.suffix: copy for copy in list_copies(layout).values()}
+    used = _suffixes(layout, evaluation.systems)
     lines = []
     for label, suffix in used.items():
-        settings, training = asked.systems[label].settings, offered[suffix].train_root
+        settings, training = evaluation.systems[label].settings, offered[suffix].train_root
         lines.append(
             f"system {label}: the copies SET{suffix} in {settings.root}, pseudo-voices by {settings.level}, "
             + (f"training set {training}" if training is not None else "no training set of it is there")
         )
-    if asked.models.said:
-        return [*lines, *asked.models.said]
-    there = [models.choose_original_model(layout), *(models.choose_copy_model(layout, suffix) for suffix in offered)]
-    trained = [one.reason for one in there if one is not None]
+    if evaluation.models.descriptions:
+        return [*lines, *evaluation.models.descriptions]
+    checkpoints = [
+        models.choose_original_model(layout),
+        *(models.choose_copy_model(layout, suffix) for suffix in offered),
+    ]
+    trained = [checkpoint.reason for checkpoint in checkpoints if checkpoint is not None]
     return (
         [*lines, f"trained models that are not used: {'; '.join(trained)} (train=found takes them)"]
         if trained
@@ -110,23 +114,27 @@ def describe_models(asked: Evaluation) -> list[str]:
     )
 
 
-def _with(one: Chosen[Extractor], checkpoint: Checkpoint, beside: Checkpoint) -> Chosen[Extractor] | None:
+def _with(extractor: Chosen[Extractor], checkpoint: Checkpoint, beside: Checkpoint) -> Chosen[Extractor] | None:
     """An extractor with the weights of a checkpoint; None if they are of another kind."""
-    settings = one.component.with_checkpoint(one.settings, checkpoint.folder, beside.folder)
-    return None if settings is None else Chosen(one.name, one.component, settings)
+    settings = extractor.component.with_checkpoint(extractor.settings, checkpoint.folder, beside.folder)
+    return None if settings is None else Chosen(extractor.name, extractor.component, settings)
 
 
 def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict[str, str]:
     """The suffix of each system that is a copy in the folder, by label: another system's models are not its own.
 
     A suffix that several systems share does not say whose the models are."""
-    there = {(str(one.root), one.suffix) for one in list_copies(layout).values() if not one.called}
-    made = {}
+    copies = {(str(copy.root), copy.suffix) for copy in list_copies(layout).values() if not copy.called}
+    suffixes = {}
     for label, system in systems.items():
-        given = system.component.copies(system.settings)
-        if given is not None and given.suffix is not None and (given.root, given.suffix) in there:
-            made[label] = given.suffix
-    return made
+        folder_copy = system.component.copies(system.settings)
+        if (
+            folder_copy is not None
+            and folder_copy.suffix is not None
+            and (folder_copy.root, folder_copy.suffix) in copies
+        ):
+            suffixes[label] = folder_copy.suffix
+    return suffixes
 
 
 def _lacking(
@@ -147,10 +155,10 @@ def _lacking(
         looked = ", ".join([str(models.place(layout, "asv_orig")), *_places(layout, suffixes.values())])
         text = f"no trained model of a chosen extractor ({', '.join(wanting)}) is there: looked for CKPT+N with "
         trained = models.choose_original_model(layout) is not None and not any(
-            one.name == "ecapa" for one in extractors.values()
+            extractor.name == "ecapa" for extractor in extractors.values()
         )
         others = "choose extractor=[ecapa], whose models are there, or " if trained else ""
-        public = f"or {PUBLIC}" if not any(not one.component.unchanged for one in systems.values()) else ""
+        public = f"or {PUBLIC}" if not any(not chosen.component.unchanged for chosen in systems.values()) else ""
         text = f"{text}{models.CHECKPOINT_FILES[0]} in {looked}; {others}{remedy}"
         return [Fault(f"{text}; {public}" if public else text, "train")]
     faults = []
@@ -160,8 +168,8 @@ def _lacking(
                 f"no trained model of original speech for the extractor {label} in {models.place(layout, 'asv_orig')}"
             )
             faults.append(Fault(f"{text}: {remedy}", "train"))
-        for system, one in systems.items():
-            if not adapts or one.component.unchanged or (label, system) in adapted:
+        for system, chosen in systems.items():
+            if not adapts or chosen.component.unchanged or (label, system) in adapted:
                 continue
             where = (
                 _places(layout, [suffixes[system]])[0] if system in suffixes else "exp: it is no copy in this folder"
@@ -203,8 +211,10 @@ def read_from(
     Raises:
         DataError: the folder of the data set is no challenge's.
     """
-    reading = [label for label, one in extractors.items() if one.component.reads_challenge_folder(one.settings)]
-    fitted = [label for label, one in backends.items() if one.component.reads_challenge_folder(one.settings)]
+    reading = [
+        label for label, chosen in extractors.items() if chosen.component.reads_challenge_folder(chosen.settings)
+    ]
+    fitted = [label for label, chosen in backends.items() if chosen.component.reads_challenge_folder(chosen.settings)]
     asking = [*(f"extractor.{label}" for label in reading), *(f"backend.{label}" for label in fitted)]
     if not asking:
         return dict(extractors), dict(backends), FoundModels(), []
@@ -212,7 +222,9 @@ def read_from(
         text = f"found is what lies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}: name the folder"
         return dict(extractors), dict(backends), FoundModels(), [Fault(text, where) for where in asking]
     strangers = [
-        label for label, one in extractors.items() if label not in reading and "trials" in one.component.compared_as
+        label
+        for label, chosen in extractors.items()
+        if label not in reading and "trials" in chosen.component.compared_as
     ]
     if fitted and strangers:
         text = f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors"
@@ -222,10 +234,10 @@ def read_from(
         ]
         return dict(extractors), dict(backends), FoundModels(), refused
     layout = discovery.layout_of(dataset)
-    vectors_of, known, faults = _vectors(layout, reading, extractors, systems)
-    parameters, more = _parameters(layout, fitted, backends, known)
-    others = [label for label, one in attackers.items() if not one.adapts]
-    adapted, theirs, lacking = (
+    vectors_of, known_suffixes, faults = _vectors(layout, reading, extractors, systems)
+    parameters, more = _parameters(layout, fitted, backends, known_suffixes)
+    others = [label for label, attacker in attackers.items() if not attacker.adapts]
+    adapted, parameters_adapted, lacking = (
         _of_adapted(layout, reading, fitted, extractors, backends, systems, others)
         if len(others) < len(attackers)
         else ({}, {}, [])
@@ -233,7 +245,7 @@ def read_from(
     # What vectors cannot do another extractor may; it is said where a plan leaves one out.
     alone = len(reading) == len(extractors)
     faults += [*more, *(lacking if alone and not faults else [])]
-    models_found = FoundModels((), adapted, theirs, lacking=tuple(faults))
+    models_found = FoundModels((), adapted, parameters_adapted, lacking=tuple(faults))
     return {**extractors, **vectors_of}, {**backends, **parameters}, models_found, []
 
 
@@ -245,16 +257,16 @@ def _vectors(
 ) -> tuple[dict[str, Any], set[str], list[Fault]]:
     """The extractors that read vectors, with their files; the suffixes of the speech that they know; and what is not there."""
     suffixes = _suffixes(layout, systems)
-    known: set[str] = set()
+    known_suffixes: set[str] = set()
     changed: dict[str, Any] = {}
     faults = []
     for label in reading:
-        one, where = extractors[label], f"extractor.{label}"
-        model, text = _model(one, systems, suffixes)
+        extractor, where = extractors[label], f"extractor.{label}"
+        model, text = _model(extractor, systems, suffixes)
         if text:
             faults.append(Fault(text, where))
             continue
-        known.add(model)
+        known_suffixes.add(model)
         files = {
             name: models.find_vectors(layout, suffixes.get(name, ""), model)
             for name in systems
@@ -264,8 +276,10 @@ def _vectors(
         if lacking:
             text = f"no vectors of {', '.join(lacking)} are there: looked for {models.describe_search(layout, model)}; {TRAINED_HERE}"
             faults.append(Fault(text, where))
-        changed[label] = Chosen(one.name, one.component, one.component.with_tables(one.settings, files))
-    return changed, known, faults
+        changed[label] = Chosen(
+            extractor.name, extractor.component, extractor.component.with_tables(extractor.settings, files)
+        )
+    return changed, known_suffixes, faults
 
 
 TRAINED_HERE = "an extractor of the run needs none: 'extractor=[xvector]' 'backend=[plda]' train=default dataset.train=train-clean-360"
@@ -273,18 +287,18 @@ TRAINED_HERE = "an extractor of the run needs none: 'extractor=[xvector]' 'backe
 
 
 def _parameters(
-    layout: Layout, fitted: list[str], backends: Mapping[str, Chosen[Backend]], known: set[str]
+    layout: Layout, fitted: list[str], backends: Mapping[str, Chosen[Backend]], suffixes: set[str]
 ) -> tuple[dict[str, Any], list[Fault]]:
     """The back ends with the parameters that go with the vectors of one model."""
     changed: dict[str, Any] = {}
     faults = []
     for label in fitted:
-        found_in = [models.find_plda(layout, model) for model in sorted(known or {""})]
+        found_in = [models.find_plda(layout, model) for model in sorted(suffixes or {""})]
         if len(found_in) > 1 or found_in[0] is None:
             text = (
                 "the extractors know original and anonymised speech, and have parameters of their own each: take a run for each"
                 if len(found_in) > 1
-                else _no_parameters(layout, next(iter(known or {""})))
+                else _no_parameters(layout, next(iter(suffixes or {""})))
             )
             faults.append(Fault(text, f"backend.{label}"))
             continue
@@ -321,15 +335,15 @@ def _of_adapted(
         Extractors and back ends by their label and that of the system, and what is not there.
     """
     adapted: dict[tuple[str, str], Any] = {}
-    theirs: dict[tuple[str, str], Any] = {}
+    parameters: dict[tuple[str, str], Any] = {}
     faults = []
     suffixes = _suffixes(layout, systems)
-    original = [name for name, one in systems.items() if one.component.unchanged]
+    original = [name for name, chosen in systems.items() if chosen.component.unchanged]
     without = f": 'attacker=[{','.join(others)}]'" if others else ""
     remedy = f"without them leave the attackers with training=anonymised out{without}"
     for label in reading:
-        one = extractors[label]
-        if one.component.trained_on(one.settings) != "original":
+        extractor = extractors[label]
+        if extractor.component.trained_on(extractor.settings) != "original":
             continue
         for system, suffix in suffixes.items():
             files = {name: models.find_vectors(layout, suffixes.get(name, ""), suffix) for name in (*original, system)}
@@ -338,8 +352,10 @@ def _of_adapted(
                 looked = models.describe_search(layout, suffix)
                 faults.append(Fault(f"{text} are there: looked for {looked}; {remedy}", f"extractor.{label}"))
                 continue
-            settings = one.component.with_tables(one.settings, files).model_copy(update={"trained_on": "anonymised"})
-            adapted[label, system] = Chosen(one.name, one.component, settings)
+            settings = extractor.component.with_tables(extractor.settings, files).model_copy(
+                update={"trained_on": "anonymised"}
+            )
+            adapted[label, system] = Chosen(extractor.name, extractor.component, settings)
     for system in dict.fromkeys(system for _, system in adapted):
         folder = models.find_plda(layout, suffixes[system])
         for label in fitted:
@@ -348,8 +364,8 @@ def _of_adapted(
                 faults.append(Fault(f"{_no_parameters(layout, suffixes[system])}; {remedy}", f"backend.{label}"))
             else:
                 settings = chosen.component.with_parameters(chosen.settings, folder)
-                theirs[label, system] = Chosen(chosen.name, chosen.component, settings)
-    return adapted, theirs, faults
+                parameters[label, system] = Chosen(chosen.name, chosen.component, settings)
+    return adapted, parameters, faults
 
 
 def _is_there(name: str, systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]) -> bool:
@@ -357,10 +373,10 @@ def _is_there(name: str, systems: Mapping[str, Chosen[Anonymiser]], suffixes: Ma
 
 
 def _model(
-    one: Chosen[Extractor], systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]
+    extractor: Chosen[Extractor], systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]
 ) -> tuple[str, str]:
     """The suffix of the speech that an extractor knows, '' for original speech; or why that cannot be said."""
-    if one.component.trained_on(one.settings) == "original":
+    if extractor.component.trained_on(extractor.settings) == "original":
         return "", ""
     others = [name for name in systems if not systems[name].component.unchanged]
     if len(others) != 1 or others[0] not in suffixes:

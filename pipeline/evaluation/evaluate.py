@@ -101,7 +101,7 @@ def plan(evaluation: Evaluation, progress: Progress | None = None) -> Planned:
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
-    scorecards.prepare_scorecard(evaluation.recipe, evaluation.scorecard)
+    scorecards.prepare_scorecard(evaluation.recipe, evaluation.products.scorecard)
     machine = share_machine(evaluation)
     with begin_without_folder(evaluation, progress, machine.device) as run:
         _, graph = run.plan(machine)
@@ -118,7 +118,7 @@ def prepare(evaluation: Evaluation, progress: Progress | None = None) -> Prepare
         DataError: with all faults.
     """
     with begin_without_folder(evaluation, progress) as run:
-        return run.data(Machine("cpu", threads(evaluation.runtime)))
+        return run.data(Machine("cpu", threads(evaluation.execution.runtime)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def train_extractors(evaluation: Evaluation, progress: Progress | None = None) -
     """
     if sends(evaluation):
         raise ConfigError(
-            f"executor={evaluation.executor.name} sends whole evaluations, and `train` is none",
+            f"executor={evaluation.execution.executor.name} sends whole evaluations, and `train` is none",
             where="executor",
             remedy="evaluate with it: what is trained is then trained by jobs; or train here with executor=local",
         )
@@ -183,7 +183,7 @@ def check_submission(evaluation: Evaluation, training: bool = False) -> Report |
     if not dataset.root or not Path(dataset.root).expanduser().is_dir():
         return f"there is no folder '{dataset.root}' of the data set: set dataset.root=DIR"
     return submission.check_submission(
-        dataset, systems, threads(evaluation.runtime), store / "recordings", store / "files"
+        dataset, systems, threads(evaluation.execution.runtime), store / "recordings", store / "files"
     )
 
 

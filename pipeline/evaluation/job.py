@@ -108,18 +108,18 @@ def _part(run: Path, order: Order, part: int) -> int:
         try:
             evaluation = _read_evaluation(run, order)
             machine = (
-                find_machine(evaluation.runtime)
+                find_machine(evaluation.execution.runtime)
                 if order.on_device[part]
-                else Machine("cpu", threads(evaluation.runtime))
+                else Machine("cpu", threads(evaluation.execution.runtime))
             )
             report.device = machine.device
             log.info("part %d of round %d on %s with %d threads", part, order.number, machine.device, machine.threads)
-            if order.on_device[part] and machine.device == "cpu" and evaluation.runtime.device != "cpu":
+            if order.on_device[part] and machine.device == "cpu" and evaluation.execution.runtime.device != "cpu":
                 log.warning("this job was to have a GPU, and torch sees none: its tasks run on the CPU")
-            outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
+            outcome = Outcome(Store(evaluation.paths.store, evaluation.execution.store.verify))
             _, graph = Run(evaluation, stop, Progress(), outcome).plan(machine)
             _refuse_another(order, graph.tasks)
-            if evaluation.fail_fast and job_files.read_reports(run).failed:
+            if evaluation.execution.fail_fast and job_files.read_reports(run).failed:
                 log.info("another task has failed, and fail_fast=true begins nothing more")
                 return 0
             report.places = {task: spot for spot, task in enumerate(graph.tasks)}
@@ -127,7 +127,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
             journal = Journal(run, log_file, measuring.rates.seconds)
             progress = ProgressGroup(report, journal, measuring, UsageRecorder(run, outcome))
-            failed = perform_tasks(tasks, stop, outcome, progress, evaluation.fail_fast)
+            failed = perform_tasks(tasks, stop, outcome, progress, evaluation.execution.fail_fast)
             report.write()
             # That others were lost is no fault of this job, which Slurm would call failed.
             return max((error.status for error in failures.select_roots(failed).values()), default=0)
@@ -215,7 +215,7 @@ def _report(run: Path, order: Order) -> int:
     folder = RunFolder(run.parent, order.recipe, begun=run.name)
     with recorded(folder) as stop:
         evaluation = _read_evaluation(run, order)
-        machine = Machine("cpu", threads(evaluation.runtime))
+        machine = Machine("cpu", threads(evaluation.execution.runtime))
         reports = job_files.read_reports(run)
         begun = begin(evaluation, folder, stop, Progress(), machine, journals=False)
         _refuse_another(order, begun.graph.tasks)
@@ -224,7 +224,7 @@ def _report(run: Path, order: Order) -> int:
         failed = {tasks[spot]: error for spot, error in reports.failed.items() if tasks[spot] in lacking}
         unfinished = _list_unfinished(list(lacking), failed)
         reason = ""
-        if unfinished and not (evaluation.fail_fast and failed):
+        if unfinished and not (evaluation.execution.fail_fast and failed):
             reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
             if not reason:
                 return 0

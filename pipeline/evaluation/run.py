@@ -68,7 +68,7 @@ class Run:
 
     def _execute(self, tasks: Sequence[Task]) -> None:
         executor = self.executor or make_executor(self.evaluation, self.device)
-        executor.execute(tasks, self.stop, self.outcome, self.progress, self.evaluation.fail_fast)
+        executor.execute(tasks, self.stop, self.outcome, self.progress, self.evaluation.execution.fail_fast)
 
     def _render_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -131,12 +131,12 @@ class Run:
 
 def sends(evaluation: Evaluation) -> bool:
     """Whether the executor of an evaluation has others do the work."""
-    return issubclass(evaluation.executor.component, Sender)
+    return issubclass(evaluation.execution.executor.component, Sender)
 
 
 def make_executor(evaluation: Evaluation, device: str) -> Executor:
     """The executor of an evaluation, for tasks that were planned for a device."""
-    executor: Executor = evaluation.executor.component(evaluation.executor.settings, device)
+    executor: Executor = evaluation.execution.executor.component(evaluation.execution.executor.settings, device)
     return executor
 
 
@@ -147,17 +147,17 @@ def share_machine(evaluation: Evaluation) -> Machine:
         ConfigError: a device is asked for that is not there.
     """
     if sends(evaluation):  # of the device that jobs have, this machine knows nothing
-        return Machine("cpu", threads(evaluation.runtime))
-    machine = find_machine(evaluation.runtime)
+        return Machine("cpu", threads(evaluation.execution.runtime))
+    machine = find_machine(evaluation.execution.runtime)
     executor = make_executor(evaluation, machine.device)
-    return Machine(machine.device, evaluation.runtime.threads or executor.threads(machine.threads))
+    return Machine(machine.device, evaluation.execution.runtime.threads or executor.threads(machine.threads))
 
 
 @contextmanager
 def begin_without_folder(evaluation: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """A run for what makes no run folder."""
     with listen_for_signals() as stop:
-        outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
+        outcome = Outcome(Store(evaluation.paths.store, evaluation.execution.store.verify))
         yield Run(evaluation, stop, progress or Progress(), outcome, device)
 
 

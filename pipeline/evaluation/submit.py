@@ -86,7 +86,7 @@ def send(
     executor = make_sender(evaluation)
     taken = _taken_by_others(evaluation, folder, executor)
     own = [task for task in missing if shorten_id(task) not in taken]
-    device = evaluation.runtime.device
+    device = evaluation.execution.runtime.device
     waves = executor.shared_out(own, device, _estimate(evaluation), this.fruitless > 0)
     _write_order(evaluation, folder, tasks, missing, waves, this)
     numbers = iter(range(sum(len(wave.parts) for wave in waves)))
@@ -123,7 +123,7 @@ def _write_order(
             config=file_digest(folder / CONFIG),
             recipe=evaluation.recipe,
             cwd=str(Path.cwd()),
-            device=evaluation.runtime.device,
+            device=evaluation.execution.runtime.device,
             parts=[[place[task] for task in part] for part in parts],
             on_device=[wave.ask.device for wave in waves for _ in wave.parts],
             ordered=[[shorten_id(task) for task in part] for part in parts],
@@ -136,7 +136,7 @@ def _write_order(
 
 def make_sender(evaluation: Evaluation) -> Sender:
     """The executor of an evaluation whose work is sent."""
-    sender = evaluation.executor.component(evaluation.executor.settings)
+    sender = evaluation.execution.executor.component(evaluation.execution.executor.settings)
     assert isinstance(sender, Sender)
     return sender
 
@@ -150,7 +150,7 @@ def require(evaluation: Evaluation, can_be_read_again: bool = True) -> None:
     if not can_be_read_again:
         raise ConfigError(
             "a run that is sent needs its composed configuration, which its jobs read",
-            where=f"executor={evaluation.executor.name}",
+            where=f"executor={evaluation.execution.executor.name}",
             remedy="give evaluate the composed values, as pipeline.evaluate and the command line do",
         )
     make_sender(evaluation).require()
@@ -162,7 +162,7 @@ def _estimate(evaluation: Evaluation) -> Callable[[Task], float]:
     by_audio, least = GUESSED
 
     def seconds(task: Task) -> float:
-        on_cpu = evaluation.runtime.device == "cpu" or not task.resources.device
+        on_cpu = evaluation.execution.runtime.device == "cpu" or not task.resources.device
         measured = (rate.seconds(task) for rate in rates[on_cpu:])
         guess = max(least, by_audio * task.resources.seconds)
         return next((known for known in measured if known is not None), guess)

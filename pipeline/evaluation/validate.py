@@ -26,9 +26,11 @@ from pipeline.stages.settings import (
     Chosen,
     Derived,
     Evaluation,
+    Execution,
     FoundModels,
     FusionKind,
     Paths,
+    Products,
     ReportSettings,
     Runtime,
     Storage,
@@ -75,6 +77,52 @@ def validate(
         ConfigError: with every fault of the configuration.
         DataError: copies or models are to be found in the folder of the data set, and it is no challenge's.
     """
+    faults = _check_plain_values(values)
+    checked = _Checked(values, faults)
+    paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
+    if paths is not None:
+        host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
+    store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
+    dataset, executor = checked.part(DatasetSettings, "dataset"), checked.component("executors", "executor", "local")
+    if dataset is not None and not faults and not without_data:
+        _refuse(found.of_another_edition(dataset, recipe))
+    from_scores = dataset is not None and dataset.is_given
+    passed_over: list[str] = []
+    train, takes_models = (None, False) if from_scores else (checked.training(), checked.found_training() is not None)
+    if not from_scores:
+        systems = values.get("system")
+        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults, passed_over)
+        checked.values = {**values, "system": named}
+    components = checked.all_components(from_scores)
+    attackers = {} if from_scores else checked.attackers()
+    products = _check_products(checked, components, scorecard, from_scores)
+    models = FoundModels()
+    if not faults and not from_scores and not without_data:
+        models = _use_models(components, dataset, train, attackers, takes_models, faults)
+    if not without_models:
+        faults += models.lacking
+    if not faults and not from_scores and not without_data and not models.lacking:
+        components["extractors"] = _resolved(components["extractors"], train, dataset)
+        faults += _without_trainer(components["extractors"], train, attackers, components["backends"], models)
+    _refuse(faults)
+    return Evaluation(
+        recipe=recipe,
+        paths=paths,
+        dataset=dataset,
+        train=train,
+        systems=components["anonymisers"],
+        extractors=components["extractors"],
+        attackers=attackers,
+        backends=components["backends"],
+        metrics=components["families"],
+        models=replace(models, passed_over=tuple(passed_over)),
+        execution=Execution(runtime, store, executor, values["allow_partial"], values["fail_fast"]),
+        products=products,
+    )
+
+
+def _check_plain_values(values: Mapping[str, Any]) -> list[Fault]:
+    """Faults of keys, and of values that no model checks."""
     faults = [_unknown(str(key), "", sorted(KNOWN)) for key in values if key not in KNOWN]
     if values.get("config_version") != 1:
         faults.append(Fault("config_version must be 1", "config_version"))
@@ -87,82 +135,60 @@ def validate(
     derived = values.get("derived") or []
     if not isinstance(derived, (list, tuple)) or not {*map(str, derived)} <= {*get_args(Derived)}:
         faults.append(Fault(f"is a list of some of {', '.join(get_args(Derived))} (given: {derived!r})", "derived"))
-    checked = _Checked(values, faults)
-    paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
-    if paths is not None:
-        host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
-    store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
-    dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
-    if dataset is not None and not faults and not without_data:
-        _refuse(found.of_another_edition(dataset, recipe))
-    given = dataset is not None and dataset.is_given
-    train, theirs = (None, None) if given else (checked.training(), checked.found_training())
-    passed_over: list[str] = []
-    if not given:
-        systems = values.get("system")
-        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults, passed_over)
-        checked.values = {**values, "system": named}
-    # Score files say themselves who attacks what: of components, metrics alone are chosen.
-    kinds: list[Kind] = ["families"] if given else [kind for kind, room in COMPONENT_KINDS.items() if room.is_multiple]
-    several: dict[str, dict[str, Any]] = {kind: {} for kind, room in COMPONENT_KINDS.items() if room.is_multiple}
-    several |= {kind: checked.several(kind) for kind in kinds}
-    attackers = {} if given else checked.attackers()
-    averages = checked.averages(several["families"])
+    return faults
+
+
+def _check_products(
+    checked: _Checked, components: Mapping[str, dict[str, Any]], scorecard: Any, from_scores: bool
+) -> Products:
+    """What is made of the scores; it may be used where there are no faults."""
+    values, faults, systems = checked.values, checked.faults, components["anonymisers"]
+    averages = checked.averages(components["families"])
     bands = checked.bands(averages)
     report = checked.part(ReportSettings, "report")
-    faults += _original_elsewhere(several["anonymisers"])
-    if report is not None and not given:
-        faults += _no_baseline(report.baseline, several["anonymisers"])
-    models = FoundModels()
-    if given and fusion:
+    faults += _original_elsewhere(systems)
+    if report is not None and not from_scores:
+        faults += _no_baseline(report.baseline, systems)
+    if from_scores and values.get("fusion"):
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
-    if not faults and not given and not without_data:
-        several["anonymisers"] = _with_original(several["anonymisers"])
-        if theirs is not None:
-            adapts = any(one.adapts for one in attackers.values())
-            several["extractors"], models, more = found_models.used(
-                several["extractors"], several["anonymisers"], dataset, train, adapts
-            )
-            faults += more
-        several["extractors"], several["backends"], read, more = found_models.read_from(
-            several["extractors"], several["backends"], several["anonymisers"], dataset, attackers
-        )
-        models = replace(
-            models,
-            adapted={**models.adapted, **read.adapted},
-            backends=read.backends,
-            lacking=models.lacking + read.lacking,
-        )
-        faults += more
-    if not without_models:
-        faults += models.lacking
-    if not faults and not given and not without_data and not models.lacking:
-        several["extractors"] = _resolved(several["extractors"], train, dataset)
-        faults += _without_trainer(several["extractors"], train, attackers, several["backends"], models)
-    _refuse(faults)
-    return Evaluation(
-        recipe=recipe,
-        paths=paths,
-        runtime=runtime,
-        store=store,
-        dataset=dataset,
-        train=train,
-        executor=executor,
-        systems=several["anonymisers"],
-        extractors=several["extractors"],
-        attackers=attackers,
-        backends=several["backends"],
-        metrics=several["families"],
-        fusion=tuple(fusion),
-        diagnostics=values["diagnostics"],
-        allow_partial=values["allow_partial"],
-        fail_fast=values["fail_fast"],
+    fusion, derived = ((), ()) if faults else (tuple(values.get(name) or ()) for name in ("fusion", "derived"))
+    return Products(
+        fusion=fusion,
+        diagnostics=values.get("diagnostics") is True,
         averages=averages,
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,
         report=report,
-        models=replace(models, passed_over=tuple(passed_over)),
         scorecard=scorecard,
+    )
+
+
+def _use_models(
+    components: dict[str, dict[str, Any]],
+    dataset: DatasetSettings,
+    train: Training | None,
+    attackers: Mapping[str, AttackerSettings],
+    takes_models: bool,
+    faults: list[Fault],
+) -> FoundModels:
+    """Add the original speech to the systems, and to the components what lies in the folder of the data set; faults are added."""
+    systems = components["anonymisers"] = _with_original(components["anonymisers"])
+    models = FoundModels()
+    if takes_models:
+        adapts = any(attacker.adapts for attacker in attackers.values())
+        components["extractors"], models, refused = found_models.used(
+            components["extractors"], systems, dataset, train, adapts
+        )
+        faults += refused
+    components["extractors"], components["backends"], read, refused = found_models.read_from(
+        components["extractors"], components["backends"], systems, dataset, attackers
+    )
+    faults += refused
+    return replace(
+        models,
+        adapted={**models.adapted, **read.adapted},
+        backends=read.backends,
+        lacking=models.lacking + read.lacking,
     )
 
 
@@ -192,12 +218,12 @@ class _Checked:
 
     def part(self, model: type[BaseModel], where: str, value: Any = None) -> Any:
         """A part checked by its model; None if it does not pass."""
-        given = self.values.get(where) if value is None else value
+        part = self.values.get(where) if value is None else value
         try:
-            return model.model_validate({} if given is None else given)
+            return model.model_validate({} if part is None else part)
         except ValidationError as error:
             for entry in error.errors():
-                place = ".".join([where, *(str(part) for part in entry["loc"])])
+                place = ".".join([where, *(str(key) for key in entry["loc"])])
                 if entry["type"] == "extra_forbidden":
                     self.faults.append(_unknown(str(entry["loc"][-1]), where, _fields(model, entry["loc"][:-1])))
                 else:
@@ -205,18 +231,24 @@ class _Checked:
                     self.faults.append(Fault(f"{entry['msg']} (given: {entry.get('input')!r}){hint}", place))
             return None
 
-    def one(self, kind: Kind, where: str, default: str = "", value: Any = None) -> Any:
+    def component(self, kind: Kind, where: str, default: str = "", value: Any = None) -> Any:
         """A component with its settings; None if it does not pass."""
-        given = self.values.get(where) if value is None else value
-        name = str(given.get("name", default)) if isinstance(given, Mapping) else default
+        entry = self.values.get(where) if value is None else value
+        name = str(entry.get("name", default)) if isinstance(entry, Mapping) else default
         try:
-            found: type[Component] = component(kind, name)
+            chosen: type[Component] = component(kind, name)
         except ConfigError as error:
             self.faults.append(Fault(f"{error.what}; {error.remedy}", f"{where}.name"))
             return None
-        return Chosen(name, found, self.part(found.Settings, where, given))
+        return Chosen(name, chosen, self.part(chosen.Settings, where, entry))
 
-    def several(self, kind: Kind) -> dict[str, Any]:
+    def all_components(self, from_scores: bool) -> dict[str, dict[str, Any]]:
+        """The components of every kind of which several may be chosen, by kind and label."""
+        kinds = [kind for kind, group in COMPONENT_KINDS.items() if group.is_multiple]
+        # Score files say themselves who attacks what: of components, metrics alone are chosen.
+        return {kind: {} if from_scores and kind != "families" else self.components(kind) for kind in kinds}
+
+    def components(self, kind: Kind) -> dict[str, Any]:
         """The components of a group by label."""
         group = COMPONENT_KINDS[kind].group
         chosen: dict[str, Any] = {}
@@ -224,7 +256,7 @@ class _Checked:
         for label, entry in entries.items():
             where = f"{group}.{label}"
             if isinstance(entry, Mapping) and "name" in entry:
-                chosen[label] = self.one(kind, where, value=entry)
+                chosen[label] = self.component(kind, where, value=entry)
                 continue
             others = [other for other in entries if other != label]
             near = difflib.get_close_matches(label, others, n=1)
@@ -240,33 +272,35 @@ class _Checked:
 
     def averages(self, families: Mapping[str, Any]) -> dict[str, Average]:
         """The averages by label, each with its name in tables."""
-        given = self.values.get("averages") or {}
-        if not isinstance(given, Mapping):
-            self.faults.append(Fault(f"is a mapping from label to weights (given: {given!r})", "averages"))
+        weights = self.values.get("averages") or {}
+        if not isinstance(weights, Mapping):
+            self.faults.append(Fault(f"is a mapping from label to weights (given: {weights!r})", "averages"))
             return {}
-        entries = {str(label): entry for label, entry in given.items()}
+        entries = {str(label): entry for label, entry in weights.items()}
         self.faults += labels.faults("averages", list(entries))
-        found = {label: self.part(Average, f"averages.{label}", entry) for label, entry in entries.items()}
-        made = {label: one.model_copy(update={"subset": one.subset or label}) for label, one in found.items() if one}
-        known = {
+        checked = {label: self.part(Average, f"averages.{label}", entry) for label, entry in entries.items()}
+        averages = {
+            label: mean.model_copy(update={"subset": mean.subset or label}) for label, mean in checked.items() if mean
+        }
+        metrics = {
             **glossary.metrics(),
-            **{n: m for one in families.values() if one for n, m in one.component.metrics.items()},
+            **{n: m for family in families.values() if family for n, m in family.component.metrics.items()},
         }
         first: dict[str, str] = {}
-        for label, one in made.items():
-            self.faults += [_no_metric(name, label, known) for name in one.metrics if not _has_mean(name, known)]
-            other = first.setdefault(one.subset, label)
-            if other != label or one.subset in one.weights:
+        for label, mean in averages.items():
+            self.faults += [_no_metric(name, label, metrics) for name in mean.metrics if not _has_mean(name, metrics)]
+            other = first.setdefault(mean.subset, label)
+            if other != label or mean.subset in mean.weights:
                 whose = f"that of averages.{other}" if other != label else "a trial set"
-                self.faults.append(Fault(f"the name '{one.subset}' is {whose} too", f"averages.{label}.subset"))
-        return made
+                self.faults.append(Fault(f"the name '{mean.subset}' is {whose} too", f"averages.{label}.subset"))
+        return averages
 
     def bands(self, averages: Mapping[str, Average]) -> Bands | None:
         """The conditions that systems are ranked in; None where they are not. An average may be given by its label."""
-        found = None if self.values.get("bands") is None else self.part(Bands, "bands")
-        if found is None or found.subset not in averages:
-            return found
-        return found.model_copy(update={"subset": averages[found.subset].subset})  # type: ignore[no-any-return]
+        bands = None if self.values.get("bands") is None else self.part(Bands, "bands")
+        if bands is None or bands.subset not in averages:
+            return bands
+        return bands.model_copy(update={"subset": averages[bands.subset].subset})  # type: ignore[no-any-return]
 
     def training(self) -> Training | None:
         """The trainer of the group ``train``; None where there is none."""
@@ -274,7 +308,7 @@ class _Checked:
         if self.found_training() is not None:
             value, where = self.values["train"].get("otherwise") or {"name": "none"}, "train.otherwise"
         if isinstance(value, Mapping) and value.get("name") not in (None, "none"):
-            chosen = self.one("trainers", where, value=value)
+            chosen = self.component("trainers", where, value=value)
             return Training(chosen.component, chosen.settings, chosen.name) if chosen is not None else None
         self.part(_NoTraining, where, value=value)
         return None
@@ -306,25 +340,25 @@ def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
     return sorted(model.model_fields)
 
 
-def _unknown(name: str, where: str, known: Sequence[str]) -> Fault:
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(known)}"
+def _unknown(name: str, where: str, keys: Sequence[str]) -> Fault:
+    near = difflib.get_close_matches(name, keys, n=2, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(keys)}"
     return Fault(f"unknown key{hint}", f"{where}.{name}" if where else name)
 
 
-def _has_mean(name: str, known: Mapping[str, Metric]) -> bool:
-    return name in known and known[name].unit != "tag"
+def _has_mean(name: str, metrics: Mapping[str, Metric]) -> bool:
+    return name in metrics and metrics[name].unit != "tag"
 
 
-def _no_metric(name: str, label: str, known: Mapping[str, Metric]) -> Fault:
+def _no_metric(name: str, label: str, metrics: Mapping[str, Metric]) -> Fault:
     """The fault of a metric that no average can be formed of."""
     where = f"averages.{label}.metrics"
-    if name in known:
+    if name in metrics:
         return Fault(f"{name} is a word and has no mean: leave it out", where)
-    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(metrics), n=2, cutoff=0.5)
     return Fault(
         f"no metric is called '{name}'; "
-        + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"),
+        + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(metrics)}"),
         where,
     )
 
@@ -354,8 +388,8 @@ def _resolved(extractors: dict[str, Any], train: Training | None, dataset: Datas
     """The extractors with every choice made that depends on the rest: whether there is a trainer, and speech to train on."""
     trainer = train if dataset.has_training_speech else None
     return {
-        label: Chosen(one.name, one.component, one.component.resolved(one.settings, trainer))
-        for label, one in extractors.items()
+        label: Chosen(chosen.name, chosen.component, chosen.component.resolved(chosen.settings, trainer))
+        for label, chosen in extractors.items()
     }
 
 
@@ -366,17 +400,17 @@ def _without_trainer(
     backends: Mapping[str, Any],
     models: FoundModels,
 ) -> list[Fault]:
-    """Faults that no part shows alone: what needs a trainer where there is none."""
+    """Faults that no part shows alone: what needs a trainer where there is nchosen."""
     faults = []
-    for label, one in extractors.items():
+    for label, chosen in extractors.items():
         try:
-            one.component.training(one.settings, train)
+            chosen.component.training(chosen.settings, train)
         except ConfigError as error:
             faults.append(Fault(error.what, ".".join(filter(None, ["extractor", label, error.where]))))
     adapted = bool(models.adapted) or any(
-        one.component.trained_on(one.settings) != "original" for one in extractors.values()
+        chosen.component.trained_on(chosen.settings) != "original" for chosen in extractors.values()
     )
-    fitted = any(one.component.is_fitted(one.settings) for one in backends.values())
+    fitted = any(chosen.component.is_fitted(chosen.settings) for chosen in backends.values())
     if train is None and not fitted and not adapted:
         faults += [
             Fault(

@@ -103,5 +103,5 @@ def name_attack(row: Mapping[Any, Any]) -> str:
 def find_eer_definition(rows: pd.DataFrame) -> str:
     """The definition of the EER by which attacks are compared: that on the convex hull, or the first that there is."""
     present = set(rows.loc[rows["metric"] == "eer", "variant"]) if len(rows) else set()
-    known = [name for name in EER_DEFINITIONS if name in present]
-    return str((known or sorted(present) or EER_DEFINITIONS)[0])
+    definitions = [name for name in EER_DEFINITIONS if name in present]
+    return str((definitions or sorted(present) or EER_DEFINITIONS)[0])

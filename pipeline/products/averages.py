@@ -59,11 +59,11 @@ def list_unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str
     families = [family.component for family in evaluation.metrics.values()]
     measured = {name for family in families if family.reads in MEASURED_ON_SETS for name in family.metrics}
     for name, metric in NORMALISED.items():
-        if evaluation.derived and metric not in measured:
+        if evaluation.products.derived and metric not in measured:
             yield f"{name} from trial lists is not formed: it needs {metric}, which {families_with(metric)} gives"
-        elif evaluation.derived:
+        elif evaluation.products.derived:
             measured.add(name)
-    for average in evaluation.averages.values():
+    for average in evaluation.products.averages.values():
         lacking = [name for name in average.weights if name not in sets]
         without = [name for name in average.metrics if name not in measured]
         if lacking:
@@ -75,7 +75,7 @@ def list_unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str
 def collect_averages(collected: Collected) -> None:
     """Add the rows that follow from those that were measured, and the means that the leaderboard has beside."""
     measured = _records(collected.measured)
-    relative = list(normalise(measured)) if collected.evaluation.derived else []
+    relative = list(normalise(measured)) if collected.evaluation.products.derived else []
     averages = list_averages(collected.evaluation, collected.data.trials)
     rows = [*relative, *form_averages([*measured, *relative], averages, collected.data)]
     collected.rows = results.frame([*measured, *rows])

@@ -19,14 +19,14 @@ from pipeline.tables.bands import COLUMNS, STRONGEST
 
 def list_unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     """Why systems are not put into the conditions of a challenge, or not as it puts them; ``sets`` are the trial sets."""
-    asked = evaluation.bands
-    if asked is None:
+    ranking = evaluation.products.bands
+    if ranking is None:
         return
     means = {average.subset for average in list_averages(evaluation, sets).values() if "eer" in average.metrics}
-    if asked.subset not in means | set(sets):
-        yield f"no minimum-EER conditions: there is no '{asked.subset}' (bands.subset), a trial set or an average of the EER"
-    elif asked.attacker and asked.attacker not in evaluation.attackers:
-        yield f"minimum-EER conditions by the strongest attack alone: no attacker {asked.attacker} is chosen (bands.attacker)"
+    if ranking.subset not in means | set(sets):
+        yield f"no minimum-EER conditions: there is no '{ranking.subset}' (bands.subset), a trial set or an average of the EER"
+    elif ranking.attacker and ranking.attacker not in evaluation.attackers:
+        yield f"minimum-EER conditions by the strongest attack alone: no attacker {ranking.attacker} is chosen (bands.attacker)"
     elif not _rankers(evaluation):
         yield (
             "minimum-EER conditions by the strongest attack alone: no chosen attacker adapts to the systems, as those do by whom "
@@ -36,18 +36,18 @@ def list_unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str
 
 def _rankers(evaluation: Evaluation) -> list[str]:
     """The attackers by whose lowest EER systems are ranked: the one that is named, else those that adapt to a system."""
-    asked = evaluation.bands
-    return [asked.attacker] if asked is not None and asked.attacker else list(evaluation.adapting)
+    ranking = evaluation.products.bands
+    return [ranking.attacker] if ranking is not None and ranking.attacker else list(evaluation.adapting)
 
 
 def collect_bands(collected: Collected) -> None:
     """Write the conditions of the systems that the leaderboard has, where they are asked for."""
-    asked, board, rows = collected.evaluation.bands, collected.tables["leaderboard"], collected.rows
-    if asked is None:
+    ranking, board, rows = collected.evaluation.products.bands, collected.tables["leaderboard"], collected.rows
+    if ranking is None:
         return
     if collected.graph.left_out:
         rows = rows[rows["system"].isin(board["system"])]
-    rule = asked.model_dump(exclude={"attacker"})
+    rule = ranking.model_dump(exclude={"attacker"})
     bands.write(rank(rows, board, attackers=_rankers(collected.evaluation), **rule), collected.folder)
 
 

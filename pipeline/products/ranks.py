@@ -70,7 +70,7 @@ def plan_ranks(plan: Plan) -> None:
         for pool in _pools(plan, name, settings):
             ranked = _halve(plan, name, pool, settings)
             for label, system in plan.copies.evaluated.items():
-                adapted = [one for one in plan.adapted(label) if "ranks" in one.component.compared_as]
+                adapted = [model for model in plan.adapted(label) if "ranks" in model.component.compared_as]
                 extractors = [*plan.plain("ranks"), *adapted]
                 if settings.unit == "segment":
                     extractors = [extractor for extractor in extractors if extractor.tables is None]

@@ -125,8 +125,8 @@ def _cell(plan: Plan, score_set: ScoreSet) -> Cell:
 
 def _without_speakers(family: Chosen[MetricFamily]) -> Chosen[MetricFamily]:
     """A family without what is over speakers, of whom nobody says who they are."""
-    known = type(family.settings).model_fields
-    changes = {name: value for name, value in (("interval", "none"), ("replicates", 0)) if name in known}
+    fields = type(family.settings).model_fields
+    changes = {name: value for name, value in (("interval", "none"), ("replicates", 0)) if name in fields}
     return Chosen(family.name, family.component, family.settings.model_copy(update=changes))
 
 

@@ -16,8 +16,8 @@ SEX_METRICS = ("eer", "d_ece")
 
 def list_averages(evaluation: Evaluation, sets: Collection[str]) -> dict[str, Average]:
     """The averages by label whose sets the data have: those that are configured, and the means of f and m that none of them covers."""
-    averages = {label: average for label, average in evaluation.averages.items() if has_sets(average, sets)}
-    if evaluation.report.mean_of_sexes:
+    averages = {label: average for label, average in evaluation.products.averages.items() if has_sets(average, sets)}
+    if evaluation.products.report.mean_of_sexes:
         for name, weights in means_of_sexes(sets, [average.weights for average in averages.values()]).items():
             averages[name] = Average(subset=name, weights=weights, metrics=SEX_METRICS)
     return averages

@@ -27,5 +27,5 @@ def loaded(make: Callable[..., C], settings: ComponentSettings, *rest: Hashable,
         while len(_KEPT) >= MOST:
             _KEPT.pop(next(iter(_KEPT)))
         _KEPT[key] = make(settings, *rest)
-    found: C = _KEPT[key]  # type: ignore[assignment]
-    return found
+    component: C = _KEPT[key]  # type: ignore[assignment]
+    return component

@@ -29,8 +29,8 @@ class SpeechKey:
         if self.part == "enrolment":
             return f"{self.system}, enrolment at {self.level} level{draw}"
         if self.part == "training":
-            said = f"{self.level}{draw}".lstrip(", ")
-            return f"{self.system}, training set" + (f" ({said})" if said else "")
+            words = f"{self.level}{draw}".lstrip(", ")
+            return f"{self.system}, training set" + (f" ({words})" if words else "")
         return self.system if self.run == 1 else f"{self.system}, second run"
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class TrainingKey:
     def label(self) -> str:
         """What messages call it."""
         drawn = self.speech.label if self.draws == 1 else f"{self.speech.label}, {self.draws} draws"
-        return " with ".join([drawn, *(one.speech.system for one in self.also)])
+        return " with ".join([drawn, *(training.speech.system for training in self.also)])
 
 
 @dataclass(frozen=True)

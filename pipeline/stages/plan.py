@@ -125,7 +125,7 @@ class Plan:
             return False
         if learnt is not self.trainings.original:
             return True
-        return self.evaluation.diagnostics or bool(self.evaluation.fusion)
+        return self.evaluation.products.diagnostics or bool(self.evaluation.products.fusion)
 
     def pairs(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         """The extractors, each with a back end, that an attacker on a system has; without an attacker all that know original

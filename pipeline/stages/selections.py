@@ -44,8 +44,8 @@ class Choice:
     def _digest(self) -> str:
         listed = None if self.listed is None else self.listed.digests(self.wanted)
         which = (type(self).__name__, self.manifests)
-        said = map(canonical, (*which, code.collect_versions((__name__,)), listed))
-        return digest_of_texts(*said, self.wanted.text)
+        texts = map(canonical, (*which, code.collect_versions((__name__,)), listed))
+        return digest_of_texts(*texts, self.wanted.text)
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
         """The wanted rows as the system has them."""
@@ -73,11 +73,11 @@ class SelectVectors(Choice):
     """The vectors of whole utterances; the artefacts after the manifests hold features by digest of the audio."""
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Value:
-        found = self.chosen(artefacts)
-        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
+        wanted_rows = self.chosen(artefacts)
+        tables = [vectors.read(artefact.path(FEATURES), artefact.digest) for artefact in artefacts[self.manifests :]]
         place = {name: (number, row) for number, table in enumerate(tables) for name, row in table.row.items()}
-        places = [place[sha] for sha in found["sha256"]]
-        chosen = vectors.gather(tables, places, list(found["utterance"]), list(found["speaker"]))
+        places = [place[sha] for sha in wanted_rows["sha256"]]
+        chosen = vectors.gather(tables, places, list(wanted_rows["utterance"]), list(wanted_rows["speaker"]))
         return Value(vectors.content(chosen), chosen)
 
 
@@ -86,18 +86,18 @@ class SelectPieces(Choice):
     """The vectors of all pieces of utterances; ids are ``UTTERANCE#0, #1, ...``."""
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Value:
-        found = self.chosen(artefacts)
-        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
+        wanted_rows = self.chosen(artefacts)
+        tables = [vectors.read(artefact.path(FEATURES), artefact.digest) for artefact in artefacts[self.manifests :]]
         places: dict[str, list[tuple[int, int]]] = {}
         for number, table in enumerate(tables):
             for name, row in table.row.items():
                 places.setdefault(name.partition("#")[0], []).append((number, row))
-        held = [
+        pieces = [
             (f"{utterance}#{order}", speaker, place)
-            for utterance, speaker, sha in zip(found["utterance"], found["speaker"], found["sha256"])
+            for utterance, speaker, sha in zip(wanted_rows["utterance"], wanted_rows["speaker"], wanted_rows["sha256"])
             for order, place in enumerate(places[sha])
         ]
-        chosen = vectors.gather(tables, [entry[2] for entry in held], [e[0] for e in held], [e[1] for e in held])
+        chosen = vectors.gather(tables, [entry[2] for entry in pieces], [e[0] for e in pieces], [e[1] for e in pieces])
         return Value(vectors.content(chosen), chosen)
 
 
@@ -112,7 +112,7 @@ class SelectSegments:
         return digest(type(self).__name__, code.collect_versions((__name__,)), self.speakers)
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Value:
-        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts]
+        tables = [vectors.read(artefact.path(FEATURES), artefact.digest) for artefact in artefacts]
         ids: list[str] = []
         owners: list[str] = []
         places: list[tuple[int, int]] = []

@@ -213,7 +213,7 @@ class FoundModels:
         adapted: extractors with weights that learnt from a system's anonymised speech, or with the vectors of such, by (label of
             extractor, label of system).
         backends: back ends with the parameters that go with such vectors, by (label of back end, label of system).
-        said: which of them is what.
+        descriptions: which of them is what.
         lacking: what a run needs and is not there, such as vectors: of a run these are faults.
         passed_over: what is to be said of copies that lie there and are no systems of the run, a sentence each.
     """
@@ -221,9 +221,33 @@ class FoundModels:
     original: tuple[str, ...] = ()
     adapted: Mapping[tuple[str, str], Chosen[Extractor]] = field(default_factory=dict)
     backends: Mapping[tuple[str, str], Chosen[Backend]] = field(default_factory=dict)
-    said: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
     lacking: tuple[Fault, ...] = ()
     passed_over: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How an evaluation is computed: where, and what becomes of it where something fails."""
+
+    runtime: Runtime
+    store: Storage
+    executor: Chosen[Executor]
+    allow_partial: bool
+    fail_fast: bool = False
+
+
+@dataclass(frozen=True)
+class Products:
+    """What is made of the scores beside the numbers of each attack."""
+
+    fusion: tuple[FusionKind, ...]
+    diagnostics: bool
+    averages: Mapping[str, Average] = field(default_factory=dict)
+    derived: tuple[Derived, ...] = ()
+    bands: Bands | None = None
+    report: ReportSettings = field(default_factory=ReportSettings)
+    scorecard: Changes = field(default_factory=Changes)
 
 
 @dataclass(frozen=True)
@@ -232,38 +256,30 @@ class Evaluation:
 
     recipe: str
     paths: Paths
-    runtime: Runtime
-    store: Storage
     dataset: DatasetSettings
     train: Training | None
-    executor: Chosen[Executor]
     systems: Mapping[str, Chosen[Anonymiser]]
     extractors: Mapping[str, Chosen[Extractor]]
     attackers: Mapping[str, AttackerSettings]
     backends: Mapping[str, Chosen[Backend]]
     metrics: Mapping[str, Chosen[MetricFamily]]
-    fusion: tuple[FusionKind, ...]
-    diagnostics: bool
-    allow_partial: bool
-    fail_fast: bool = False
-    averages: Mapping[str, Average] = field(default_factory=dict)
-    derived: tuple[Derived, ...] = ()
-    bands: Bands | None = None
-    report: ReportSettings = field(default_factory=ReportSettings)
+    execution: Execution
+    products: Products
     models: FoundModels = field(default_factory=FoundModels)
-    scorecard: Changes = field(default_factory=Changes)
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
-        more: dict[str, Any] = {"averages": {label: chosen.numeric() for label, chosen in self.averages.items()}}
-        more["derived"] = list(self.derived)
-        more["report"] = self.report.numeric() if self.report != ReportSettings() else {}
+        more: dict[str, Any] = {
+            "averages": {label: chosen.numeric() for label, chosen in self.products.averages.items()}
+        }
+        more["derived"] = list(self.products.derived)
+        more["report"] = self.products.report.numeric() if self.products.report != ReportSettings() else {}
         return {
             "dataset": self.dataset.numeric(),
             "train": self.train.settings.numeric() if self.train is not None else None,
-            "fusion": list(self.fusion),
-            "diagnostics": self.diagnostics,
-            "allow_partial": self.allow_partial,
+            "fusion": list(self.products.fusion),
+            "diagnostics": self.products.diagnostics,
+            "allow_partial": self.execution.allow_partial,
             "system": {label: chosen.numeric() for label, chosen in self.systems.items()},
             "extractor": {label: chosen.numeric() for label, chosen in self.extractors.items()},
             "attacker": {label: chosen.numeric() for label, chosen in self.attackers.items()},

@@ -94,7 +94,7 @@ def refused(values: dict[str, Any]) -> ConfigError:
 def test_a_good_configuration_is_what_it_says() -> None:
     made = validate(copy.deepcopy(GOOD), "mine")
     assert made.recipe == "mine" and made.train is None
-    assert (made.diagnostics, made.allow_partial, made.runtime.threads) == (True, False, 2)
+    assert (made.products.diagnostics, made.execution.allow_partial, made.execution.runtime.threads) == (True, False, 2)
     chosen: dict[str, tuple[str, type[Component]]] = {
         label: (one.name, one.component)
         for group in (made.systems, made.extractors, made.backends, made.metrics)
@@ -111,7 +111,7 @@ def test_a_good_configuration_is_what_it_says() -> None:
     }
     assert made.systems["b2"].settings.alpha == 0.7
     assert made.attackers["ignorant"].condition == "OP"
-    assert made.executor.component is component("executors", "local")
+    assert made.execution.executor.component is component("executors", "local")
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,9 @@ def test_challenges_rank_by_the_attackers_that_adapt_unless_one_is_named() -> No
     asked = ["dataset=synthetic", "attacker=[ignorant,semi_informed]", "train=default", "extractor=[ecapa]"]
     average = "+averages.a={subset: 'mean (of f and m)', weights: {x: 1}}"
     evaluation = compose([*asked, average, "bands={subset: a, edges: [0.1]}"])[0]
-    assert evaluation.bands is not None and evaluation.bands.subset == "mean (of f and m)", "an average by its label"
+    assert evaluation.products.bands is not None and evaluation.products.bands.subset == "mean (of f and m)", (
+        "an average by its label"
+    )
     assert bands._rankers(evaluation) == ["semi_informed"] and not list(averages.list_unformed(evaluation, ["x"]))
     named = compose([*asked, "bands={subset: x, edges: [0.1], attacker: ignorant}"])[0]
     assert bands._rankers(named) == ["ignorant"]

@@ -24,11 +24,11 @@ def check_recordings(work: Work) -> None:
         DataError: the program left all recordings as they were, or writes a wrong sampling rate.
     """
     listed: pd.DataFrame = work.input("listed")
-    theirs = manifest.matching(manifest.rows_of(work.input("audio")), listed)
-    originals, rows = listed.to_dict("records"), theirs.to_dict("records")
+    manifest_rows = manifest.matching(manifest.rows_of(work.input("audio")), listed)
+    originals, rows = listed.to_dict("records"), manifest_rows.to_dict("records")
     same = resemblance.find_identical(originals, rows)
-    if "parameter_correlation" in theirs:
-        beside = Resemblance(originals, rows, theirs["parameter_correlation"].tolist())
+    if "parameter_correlation" in manifest_rows:
+        beside = Resemblance(originals, rows, manifest_rows["parameter_correlation"].tolist())
         for _, what in beside.faults():
             raise DataError(
                 f"the program of the system does not anonymise: {what}",

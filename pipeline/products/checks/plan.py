@@ -29,7 +29,7 @@ LIBRARIES = ("numpy", "scipy")
 
 def plan_checks(plan: Plan) -> None:
     """The checks of all attacks, and of the speech that no attack says anything of."""
-    for attempt in plan.attempts if plan.evaluation.diagnostics else ():
+    for attempt in plan.attempts if plan.evaluation.products.diagnostics else ():
         _plan_order(plan, attempt)
         if attempt.trial is not None:
             _plan_attack(plan, attempt.trial)
@@ -39,7 +39,7 @@ def plan_checks(plan: Plan) -> None:
     for label, same in plan.data.same.items():
         for finding in words.same_audio(label, same):
             plan.graph.products.append(EarlyFinding({"dataset": plan.data.name, "system": label}, finding))
-    if plan.evaluation.diagnostics and plan.evaluation.anonymised and plan.families("trials"):
+    if plan.evaluation.products.diagnostics and plan.evaluation.anonymised and plan.families("trials"):
         for identity, finding in _doubts(plan):
             plan.graph.products.append(EarlyFinding({"dataset": plan.data.name, **identity}, finding))
 

@@ -81,12 +81,12 @@ def held_out(record: Mapping[str, Any], on_original: float | None = None, *, spe
         on_original: EER on original speech of the attacker with the same architecture and settings.
         speech: what the attacker was trained on: ``anonymised`` or ``original``.
     """
-    found = record.get("held_out")
-    if not found:
+    speakers = record.get("held_out")
+    if not speakers:
         return Finding("held_out", math.nan, "fraction", f"None of the {_speakers(record['speakers'])} trained on "
                        "was held out, so nothing shows that the attacker works on new speakers.", True)  # fmt: skip
-    eer = float(found["eer"])
-    sentence = f"EER on held-out training speakers' {speech} data is {_percent(eer)} ({_whom(found)})"
+    eer = float(speakers["eer"])
+    sentence = f"EER on held-out training speakers' {speech} data is {_percent(eer)} ({_whom(speakers)})"
     if eer <= HARDLY_WORKS:
         return Finding("held_out", eer, "fraction", f"{sentence}.", False)
     if speech == "original":
@@ -123,11 +123,11 @@ def gap(record: Mapping[str, Any], eer_test: float, *, speech: str = "anonymised
     Returns:
         ``training_gap`` and ``test_gap``, those of them whose numbers there are.
     """
-    held, trained = record.get("held_out"), record.get("trained")
-    if not held:
+    held_out, trained = record.get("held_out"), record.get("trained")
+    if not held_out:
         return []
-    eer, enough = float(held["eer"]), int(held["speakers"]) >= FEWEST_HELD_OUT
-    few = "" if enough else f" With {_speakers(held['speakers'])} held out this says little."
+    eer, enough = float(held_out["eer"]), int(held_out["speakers"]) >= FEWEST_HELD_OUT
+    few = "" if enough else f" With {_speakers(held_out['speakers'])} held out this says little."
     findings = []
     if trained:
         difference = eer - float(trained["eer"])
@@ -142,10 +142,10 @@ def gap(record: Mapping[str, Any], eer_test: float, *, speech: str = "anonymised
         findings.append(Finding("training_gap", difference, "fraction", sentence + few, overfit))
     if not math.isnan(eer_test):
         difference = eer_test - eer
-        session = bool(held["same_session"])
+        session = bool(held_out["same_session"])
         mismatch = difference > MISMATCH and enough and not session
         sentence = (
-            f"EER on held-out training speakers' {speech} data is {_percent(eer)} ({_whom(held)}), {_compared(-difference)} "
+            f"EER on held-out training speakers' {speech} data is {_percent(eer)} ({_whom(held_out)}), {_compared(-difference)} "
             f"the test's {_percent(eer_test)}"
         )
         if mismatch:
@@ -194,7 +194,7 @@ def on_original(eer_on_original: float | None, eer_unprotected: float | None = N
     return Finding("on_original", value, "fraction", sentence + end, True)
 
 
-def original_gap(held: Mapping[str, Any], eer_unprotected: float) -> Finding:
+def original_gap(held_out: Mapping[str, Any], eer_unprotected: float) -> Finding:
     """An extractor on original speech of the test against original speech of held-out training speakers.
 
     Flagged above 10 points, with at least five held-out speakers across sessions: the test is harder than speech as such for
@@ -204,13 +204,13 @@ def original_gap(held: Mapping[str, Any], eer_unprotected: float) -> Finding:
         held: EER and counts of held-out training speakers.
         eer_unprotected: of the test.
     """
-    eer, session = float(held["eer"]), bool(held["same_session"])
+    eer, session = float(held_out["eer"]), bool(held_out["same_session"])
     difference = eer_unprotected - eer
     far = difference > MISMATCH
-    flagged = far and not session and int(held["speakers"]) >= FEWEST_HELD_OUT
+    flagged = far and not session and int(held_out["speakers"]) >= FEWEST_HELD_OUT
     sentence = (
         f"On original speech the test has an EER of {_percent(eer_unprotected)}, {_compared(difference)} the {_percent(eer)} on "
-        f"held-out training speakers ({_whom(held)})"
+        f"held-out training speakers ({_whom(held_out)})"
     )
     if flagged:
         sentence += ": a part of what looks like privacy was there before any protection"
@@ -236,25 +236,25 @@ def fine_tuning(record: Mapping[str, Any]) -> Finding:
     return Finding("fine_tuning", before - after, "fraction", f"{sentence}.", not brought)
 
 
-def treated_differently(found: Treatment) -> Finding:
+def treated_differently(treatment: Treatment) -> Finding:
     """Enrolment and trials were not protected alike (the T10-2 case of the SRD paper, arXiv 2605.07291)."""
     speakers = (
-        _speakers(found.enrolment_speakers)
-        if found.paired
-        else f"{found.enrolment_speakers} and {_speakers(found.trial_speakers)}"
+        _speakers(treatment.enrolment_speakers)
+        if treatment.paired
+        else f"{treatment.enrolment_speakers} and {_speakers(treatment.trial_speakers)}"
     )
     sentence = (
-        f"Anonymised enrolment keeps a cosine similarity of {found.enrolment:.3f} to its original, trials "
-        f"{found.trial:.3f} ({speakers}; difference {found.difference:+.3f}"
-        f"{'' if found.p_value is None else f', {_p(found.p_value)}'})"
+        f"Anonymised enrolment keeps a cosine similarity of {treatment.enrolment:.3f} to its original, trials "
+        f"{treatment.trial:.3f} ({speakers}; difference {treatment.difference:+.3f}"
+        f"{'' if treatment.p_value is None else f', {_p(treatment.p_value)}'})"
     ).replace("-", "\N{MINUS SIGN}")
-    if found.differs:
-        weaker = "enrolment" if found.difference > 0 else "trials"
-        whole = found.enrolment_unchanged if found.difference > 0 else found.trial_unchanged
-        how = "not protected" if whole == 1 else f"protected {abs(found.relative):.0%} less".replace("%", " %")
+    if treatment.differs:
+        weaker = "enrolment" if treatment.difference > 0 else "trials"
+        unchanged = treatment.enrolment_unchanged if treatment.difference > 0 else treatment.trial_unchanged
+        how = "not protected" if unchanged == 1 else f"protected {abs(treatment.relative):.0%} less".replace("%", " %")
         verb = "is" if weaker == "enrolment" else "are"
         sentence += f": the {weaker} {verb} {how}, so the EER compares two kinds of speech rather than speakers"
-    return Finding("treated_differently", found.difference, "", f"{sentence}.", found.differs)
+    return Finding("treated_differently", treatment.difference, "", f"{sentence}.", treatment.differs)
 
 
 def original_enrolment(eer_protected: Rate | float, eer_original: float) -> Finding:
@@ -285,12 +285,12 @@ def training_level(system_level: str, training_level: str, eer: Rate | float | N
         eer: of the test, for the sentence.
     """
     levels = [level.split(",")[0].strip() for level in (system_level, training_level)]
-    known = all(level not in ("", "unknown") for level in levels)
-    mixed = known and levels[0] != levels[1]
+    levels_known = all(level not in ("", "unknown") for level in levels)
+    mixed = levels_known and levels[0] != levels[1]
     weaker = mixed and levels[1] != "utterance"
     value = math.nan if eer is None else _rate(eer).value
     with_eer = "" if math.isnan(value) else f" (EER {_percent(value)})"
-    if not known:
+    if not levels_known:
         sentence = f"At which level evaluated and training speech were anonymised is not known{with_eer}."
     elif mixed:
         sentence = (
@@ -361,12 +361,12 @@ def deid_against_eer(deid: float, eer: Rate | float, attack: str, p_chance: floa
     far = math.isnan(rate.high) or rate.high < NEAR_CHANCE
     above = p_chance <= ABOVE_CHANCE
     flagged = deid >= HIDES and (above or (rate.value <= HARDLY_WORKS and far))
-    known = (
+    expected = (
         ""
         if math.isnan(p_chance)
         else f", D_ECE {'above' if above else 'not shown to be above'} chance: {_p(p_chance)}"
     )
-    lowest = f"the lowest EER under PP is {_percent(rate.value)} ({attack}{known})"
+    lowest = f"the lowest EER under PP is {_percent(rate.value)} ({attack}{expected})"
     sentence = f"DeID is {_percent(deid)}, and {lowest}"
     if flagged:
         sentence = (
@@ -546,11 +546,11 @@ def enrolled_once(system: str, can_run: bool) -> Finding:
 
 def held_out_choice(chosen: str, strongest_eer: float, chosen_eer: float, contends: bool) -> Finding:
     """Held-out training speakers would choose another attack than the strongest; ``chosen`` is it in words."""
-    there, own = (f"{100 * eer:.1f} %" for eer in (chosen_eer, strongest_eer))
+    chosen_percent, own = (f"{100 * eer:.1f} %" for eer in (chosen_eer, strongest_eer))
     also = "cannot be told from the strongest" if contends else "discloses less"
     sentence = (
         f"Held-out training speakers would choose another attack than the strongest: {chosen} has an EER of "
-        f"{there} there, and the strongest {own}; on the evaluated speakers it {also}."
+        f"{chosen_percent} there, and the strongest {own}; on the evaluated speakers it {also}."
     )
     return Finding("held_out_choice", chosen_eer, "fraction", sentence, False)
 
@@ -572,8 +572,8 @@ def _speakers(count: Any) -> str:
     return f"{int(count)} speaker{'' if int(count) == 1 else 's'}"
 
 
-def _whom(found: Mapping[str, Any]) -> str:
-    return _speakers(found["speakers"]) + (", same session" if found["same_session"] else "")
+def _whom(record: Mapping[str, Any]) -> str:
+    return _speakers(record["speakers"]) + (", same session" if record["same_session"] else "")
 
 
 def _p(value: float) -> str:

@@ -24,45 +24,45 @@ def fuse_scores(kind: str, work: Work) -> None:
     Raises:
         DataError: the held-out scores cannot give scale or weights, or two inputs contradict each other on who spoke.
     """
-    held, _ = _joined(work, "held_out", check_held_out.PAIRS, ["first", "second"], ["target"])
+    held_out, _ = _joined(work, "held_out", check_held_out.PAIRS, ["first", "second"], ["target"])
     same = ["target", "model_speaker", "speaker"]
     table, lost = _joined(work, "scores", scores.TRIALS, ["model", "utterance"], same)
-    fusion = _fusion(kind, held)
+    fusion = _fusion(kind, held_out)
     try:
         fused = fusion.fused(_columns(table))
     except MetricError as error:
         raise DataError(f"scores cannot be fused: {error}", remedy="leave this extractor out of the fusion") from error
-    made = table[["model_speaker", "speaker", "model", "utterance"]].assign(score=fused, target=table["target"])
-    made = made.sort_values(["model", "utterance"], kind="stable")
-    made.to_parquet(work.folder() / scores.TRIALS, index=False)
-    scores.write_thinned(work.folder(), _thinned(work, set(made["model"])))
+    fused_scores = table[["model_speaker", "speaker", "model", "utterance"]].assign(score=fused, target=table["target"])
+    fused_scores = fused_scores.sort_values(["model", "utterance"], kind="stable")
+    fused_scores.to_parquet(work.folder() / scores.TRIALS, index=False)
+    scores.write_thinned(work.folder(), _thinned(work, set(fused_scores["model"])))
     work.note(
         kind=fusion.kind,
         weights=fusion.weights.tolist(),
         offset=fusion.offset,
         means=fusion.mean.tolist(),
         spreads=fusion.spread.tolist(),
-        held_out={"n_target": int(held["target"].sum()), "n_nontarget": int((~held["target"]).sum())},
+        held_out={"n_target": int(held_out["target"].sum()), "n_nontarget": int((~held_out["target"]).sum())},
         lost=lost,
-        n_expected=len(made) + len(lost),
-        n_used=len(made),
+        n_expected=len(fused_scores) + len(lost),
+        n_used=len(fused_scores),
     )
 
 
 def _thinned(work: Work, used: set[str]) -> list[tuple[str, str, str]]:
     """The models that are made of fewer recordings than are listed in any of the inputs, each recording once."""
     number = 0
-    found: dict[tuple[str, str], str] = {}
+    thinned: dict[tuple[str, str], str] = {}
     while work.has(f"scores.{number}"):
         for model, utterance, reason in scores.thinned(work.input(f"scores.{number}").folder):
             if model in used:
-                found.setdefault((model, utterance), reason)
+                thinned.setdefault((model, utterance), reason)
         number += 1
-    return [(*key, reason) for key, reason in found.items()]
+    return [(*key, reason) for key, reason in thinned.items()]
 
 
-def _fusion(kind: str, held: pd.DataFrame) -> Fusion:
-    target, values = held["target"].to_numpy(bool), _columns(held)
+def _fusion(kind: str, held_out: pd.DataFrame) -> Fusion:
+    target, values = held_out["target"].to_numpy(bool), _columns(held_out)
     try:
         return logistic_fusion(values, target) if kind == "logistic" else equal_fusion(values[~target])
     except MetricError as error:
@@ -88,15 +88,15 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
     table: pd.DataFrame | None = None
     tables: list[pd.DataFrame] = []
     while work.has(f"{name}.{len(tables)}"):
-        one = pd.read_parquet(work.input(f"{name}.{len(tables)}").path(file))
-        tables.append(one.set_index(ids).rename(columns={"score": f"score.{len(tables)}"}))
+        scored = pd.read_parquet(work.input(f"{name}.{len(tables)}").path(file))
+        tables.append(scored.set_index(ids).rename(columns={"score": f"score.{len(tables)}"}))
     common = tables[0].index
-    for one in tables[1:]:
-        common = common.intersection(one.index)
+    for scored in tables[1:]:
+        common = common.intersection(scored.index)
     # In the order of the first, whatever pandas makes of an intersection.
     common = tables[0].index[tables[0].index.isin(common)]
-    for number, one in enumerate(tables):
-        kept = one.loc[common]
+    for number, scored in enumerate(tables):
+        kept = scored.loc[common]
         if table is None:
             table = kept
             continue
@@ -115,13 +115,13 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
 def _list_lost(tables: list[pd.DataFrame], common: pd.Index) -> list[list[str]]:
     """What some input lacks: its ids in one text, and which inputs lack it."""
     every = tables[0].index
-    for one in tables[1:]:
-        every = every.union(one.index)
+    for table in tables[1:]:
+        every = every.union(table.index)
     lost = sorted(every.difference(common))
     return [
         [
             " ".join(ids),
-            f"no score in {', '.join(str(number) for number, one in enumerate(tables) if ids not in one.index)}",
+            f"no score in {', '.join(str(number) for number, table in enumerate(tables) if ids not in table.index)}",
         ]
         for ids in lost
     ]

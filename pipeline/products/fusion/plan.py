@@ -25,13 +25,13 @@ def plan_fusion(plan: Plan) -> None:
             key = (attack.system.system, attack.name, trial.trial_set.name, trial.scorer.shown, attack.condition)
             together.setdefault(key, []).append(trial)
     for trials in together.values():
-        for kind in plan.evaluation.fusion if len(trials) > 1 else ():
+        for kind in plan.evaluation.products.fusion if len(trials) > 1 else ():
             _fuse(plan, kind, trials)
     # Joined scores stand beside those that they join.
     attackers = dict.fromkeys((attempt.cell.system.system, attempt.cell.attacker) for attempt in plan.attempts)
     order = {attacker: place for place, attacker in enumerate(attackers)}
     plan.attempts.sort(key=lambda attempt: order[attempt.cell.system.system, attempt.cell.attacker])
-    if plan.evaluation.fusion and not any(task.name == "fuse" for task in plan.graph.tasks):
+    if plan.evaluation.products.fusion and not any(task.name == "fuse" for task in plan.graph.tasks):
         _say_nothing_is_joined(plan)
 
 

@@ -81,7 +81,7 @@ def collect_speakers(collected: Collection) -> None:
     stand on everything."""
     outcome = collected.outcome
     boards = {(row["subset"], row["system"]): row for row in results.records(collected.tables["leaderboard"])}
-    known = _Known.read(collected)
+    context = _Known.read(collected)
     products = collected.graph.select(SpeakersAttacked)
     original = {
         product.subset: _originals(product, outcome, boards.get((product.subset, product.system), {}))
@@ -92,7 +92,7 @@ def collect_speakers(collected: Collection) -> None:
     overlaps: list[Row] = []
     for product in products:
         board = boards.get((product.subset, product.system), {})
-        speakers_of = list(_speaker_rows(product, outcome, board, known, original.get(product.subset, {})))
+        speakers_of = list(_speaker_rows(product, outcome, board, context, original.get(product.subset, {})))
         rows += sorted(speakers_of, key=lambda row: (not row["strongest"], row["place"], row.get("rank", 0)))
         pairs = list(_overlap_rows(product, outcome, board))
         overlaps += sorted(pairs, key=lambda row: not row["strongest"])
@@ -213,7 +213,7 @@ def _seconds(data: Prepared) -> Iterator[tuple[tuple[str, str], tuple[float, flo
 
 
 def _speaker_rows(
-    product: SpeakersAttacked, outcome: Outcome, board: Mapping[str, Any], known: _Known, original: Mapping[str, Row]
+    product: SpeakersAttacked, outcome: Outcome, board: Mapping[str, Any], context: _Known, original: Mapping[str, Row]
 ) -> Iterator[Row]:
     artefact = outcome.artefact(product.ref)
     table = pd.read_parquet(artefact.path(SPEAKERS))
@@ -236,7 +236,7 @@ def _speaker_rows(
         columns["against_median"] = _against_median(row)
         if attack["condition"] != "OO":
             columns |= original.get(row["speaker"], {})
-        causes = _causes(attack, row["speaker"], known)
+        causes = _causes(attack, row["speaker"], context)
         absent = {"interval": interval_reason} if interval_reason else {}
         absent |= {
             name: f"{reason} ({families_with(metric)})" if metric else reason
@@ -258,25 +258,25 @@ def _against_median(row: Mapping[str, Any]) -> str:
     return "above" if row["d_ece"] > row["median"] else "below"
 
 
-def _causes(attack: Mapping[str, str], speaker: str, known: _Known) -> Row:
+def _causes(attack: Mapping[str, str], speaker: str, context: _Known) -> Row:
     """What else is known of a speaker; NaN for what is absent."""
     system, subset = attack["system"], attack["subset"]
     identity = {**attack, "speaker": speaker}
     extractors = list(dict.fromkeys((name_in_figures(attack), attack["extractor"])))
-    tried, enrolled = known.seconds.get((subset, speaker), (math.nan, math.nan))
+    tried, enrolled = context.seconds.get((subset, speaker), (math.nan, math.nan))
     causes: Row = {
-        "alid": known.value("lid_speakers", identity, extractors[:1]),
-        "srd_rank_median": known.value("speaker_ranks", identity, extractors),
-        "sex": known.sexes.get(speaker, ""),
+        "alid": context.value("lid_speakers", identity, extractors[:1]),
+        "srd_rank_median": context.value("speaker_ranks", identity, extractors),
+        "sex": context.sexes.get(speaker, ""),
         "trial_seconds": tried,
         "enrolment_seconds": enrolled,
-        "mean_f0": known.original.get(speaker, math.nan),
+        "mean_f0": context.original.get(speaker, math.nan),
     }
     if attack["condition"] != "OO":
         # Pairs have no enrolment: their back end is that of all attacks that its parameters serve.
         pairs = {**identity, "backend": attack["backend"].partition(", ")[0]}
-        causes["deid"] = known.value("speakers", pairs, extractors)
-        causes["mean_f0_protected"] = known.pitches.get(system, {}).get(speaker, math.nan)
+        causes["deid"] = context.value("speakers", pairs, extractors)
+        causes["mean_f0_protected"] = context.pitches.get(system, {}).get(speaker, math.nan)
     return causes
 
 

@@ -34,18 +34,20 @@ def measure_speakers(n_attacks: int, work: Work) -> None:
     reason.
     """
     tables = scores.common([pd.read_parquet(work.input(f"scores.{k}").path(scores.TRIALS)) for k in range(n_attacks)])
-    reason, found = "", []
+    reason, disclosures = "", []
     names: np.ndarray = np.array([], str)
     try:
-        names, trials, said = _coded(tables)
-        found = [metrics.measure_speakers(one, said) for one in trials]
+        names, trials, utterances = _coded(tables)
+        disclosures = [metrics.measure_speakers(attack, utterances) for attack in trials]
     except MetricError as error:
         reason = str(error)
-    rows = [row for number, one in enumerate(found) for row in _rows(number, one, names, tables[number])]
+    rows = [
+        row for number, disclosure in enumerate(disclosures) for row in _rows(number, disclosure, names, tables[number])
+    ]
     folder = work.folder()
     pd.DataFrame(rows).to_parquet(folder / SPEAKERS, index=False)
-    pd.DataFrame(list(_overlaps(found, names))).to_parquet(folder / OVERLAPS, index=False)
-    records.write(folder, {"reason": reason, "interval_reason": found[0].certainty.reason if found else ""})
+    pd.DataFrame(list(_overlaps(disclosures, names))).to_parquet(folder / OVERLAPS, index=False)
+    records.write(folder, {"reason": reason, "interval_reason": disclosures[0].certainty.reason if disclosures else ""})
 
 
 def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np.ndarray]:
@@ -53,20 +55,22 @@ def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np
     sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
     names, codes = np.unique(np.concatenate(sides), return_inverse=True)
     enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
-    said = np.unique(tables[0]["utterance"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
-    return names, [Trials(one["score"].to_numpy(np.float64), enrolled, spoken) for one in tables], said
+    utterances = np.unique(tables[0]["utterance"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
+    return names, [Trials(table["score"].to_numpy(np.float64), enrolled, spoken) for table in tables], utterances
 
 
-def _rows(number: int, found: SpeakerDisclosure, names: np.ndarray, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _rows(
+    number: int, disclosure: SpeakerDisclosure, names: np.ndarray, table: pd.DataFrame
+) -> Iterator[dict[str, Any]]:
     """The speakers under one attack, the worst first."""
-    zoo = metrics.zoo(found.target_llr, found.impostor_llr)
-    values = metrics.flatten(found)
-    evidence = dict(_evidence(found, table))
+    zoo = metrics.zoo(disclosure.target_llr, disclosure.impostor_llr)
+    values = metrics.flatten(disclosure)
+    evidence = dict(_evidence(disclosure, table))
     # Equal values share their rank.
-    rank = pd.Series(-found.d_ece).rank(method="min").to_numpy(int)
-    listed = metrics.count_listed(found.speakers.size)
-    for place, k in enumerate(found.order):
-        name, nearest = str(names[found.speakers[k]]), int(found.neighbours.nearest[k])
+    rank = pd.Series(-disclosure.d_ece).rank(method="min").to_numpy(int)
+    listed = metrics.count_listed(disclosure.speakers.size)
+    for place, k in enumerate(disclosure.order):
+        name, nearest = str(names[disclosure.speakers[k]]), int(disclosure.neighbours.nearest[k])
         fields = {field: np.asarray(values[field])[k].item() for field in NUMBERS}
         yield {
             "attack": number,
@@ -74,7 +78,7 @@ def _rows(number: int, found: SpeakerDisclosure, names: np.ndarray, table: pd.Da
             "rank": int(rank[k]),
             "worst": place < listed,
             **fields,
-            "median": found.certainty.median,
+            "median": disclosure.certainty.median,
             "nearest": str(names[nearest]) if nearest >= 0 else "",
             "doddington": zoo.doddington[k],
             "dunstone_yager": zoo.dunstone_yager[k],
@@ -82,27 +86,31 @@ def _rows(number: int, found: SpeakerDisclosure, names: np.ndarray, table: pd.Da
         }
 
 
-def _evidence(found: SpeakerDisclosure, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+def _evidence(disclosure: SpeakerDisclosure, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
     """Of each speaker the own trial utterances with the highest scores, and their LLRs."""
     own = table.loc[table["target"].to_numpy(bool), ["speaker", "utterance", "score"]]
     own = own.sort_values(["speaker", "score", "utterance"], ascending=[True, False, True], kind="stable")
     own = own.drop_duplicates(["speaker", "utterance"])
-    own = own.assign(llr=found.map.apply(own["score"].to_numpy(np.float64)))
+    own = own.assign(llr=disclosure.map.apply(own["score"].to_numpy(np.float64)))
     for name, part in own.groupby("speaker", sort=False):
         first = part.head(TOP)
-        said = zip(itertools.count(1), first["utterance"], first["llr"])
+        evidence = zip(itertools.count(1), first["utterance"], first["llr"])
         yield (
             str(name),
-            {key: value for n, one, llr in said for key, value in ((f"utterance_{n}", one), (f"llr_{n}", llr))},
+            {
+                key: value
+                for n, utterance, llr in evidence
+                for key, value in ((f"utterance_{n}", utterance), (f"llr_{n}", llr))
+            },
         )
 
 
-def _overlaps(found: Sequence[SpeakerDisclosure], names: np.ndarray) -> Iterator[dict[str, Any]]:
+def _overlaps(disclosures: Sequence[SpeakerDisclosure], names: np.ndarray) -> Iterator[dict[str, Any]]:
     """How much the lists of the worst have in common, of each two attacks."""
-    for (a, one), (b, other) in itertools.combinations(enumerate(found), 2):
-        n = one.speakers.size
+    for (a, first), (b, second) in itertools.combinations(enumerate(disclosures), 2):
+        n = first.speakers.size
         listed = metrics.count_listed(n)
-        lists = [each.speakers[each.order[:listed]] for each in (one, other)]
+        lists = [each.speakers[each.order[:listed]] for each in (first, second)]
         both = metrics.overlap(lists[0], lists[1], n)
         yield {
             "attack_a": a,
@@ -114,14 +122,14 @@ def _overlaps(found: Sequence[SpeakerDisclosure], names: np.ndarray) -> Iterator
             "jaccard": both.jaccard,
             "jaccard_chance": both.jaccard_chance,
             "p_value": both.p_value,
-            "rank_correlation": _correlation(one.d_ece, other.d_ece),
+            "rank_correlation": _correlation(first.d_ece, second.d_ece),
             "names": ", ".join(str(names[code]) for code in lists[0] if code in set(lists[1].tolist())),
         }
 
 
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+def _correlation(first: np.ndarray, second: np.ndarray) -> float:
     """Spearman's; NaN where all speakers are alike."""
-    ranks = [pd.Series(each).rank().to_numpy(np.float64) for each in (one, other)]
+    ranks = [pd.Series(each).rank().to_numpy(np.float64) for each in (first, second)]
     if min(np.ptp(each) for each in ranks) == 0:
         return float("nan")
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

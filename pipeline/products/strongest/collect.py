@@ -102,11 +102,13 @@ def collect_strongest(collected: Collected) -> None:
     for product in systems.values():
         artefact = outcome.artefact(product.ref)
         rows = [numbers.complete(product, row) for row in _read(artefact, ROWS)]
-        status = {row["subset"]: numbers.status(product, row, collected.evaluation.allow_partial) for row in rows}
+        status = {
+            row["subset"]: numbers.status(product, row, collected.evaluation.execution.allow_partial) for row in rows
+        }
         boards += [_board_row(numbers, product, row, *status[row["subset"]]) for row in rows]
         attacks += [_attack_row(product, row, held_out, *status[row["subset"]]) for row in _read(artefact, ATTACKS)]
     # Whether the attacks were strong enough is checked by the diagnostics.
-    if not collected.evaluation.diagnostics and not collected.data.score_sets:
+    if not collected.evaluation.products.diagnostics and not collected.data.score_sets:
         boards = [{**row, "unchecked": "diagnostics=false"} for row in boards]
     boards += list(_absent(numbers, list(systems.values()), boards))
     standing = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}

@@ -203,10 +203,10 @@ class Held:
     numbers: Mapping[str, Any]
 
     @classmethod
-    def read(cls, made: Artefact, ids: tuple[int, ...]) -> Held:
-        tables = [pd.read_parquet(made.path(name)) for name in (ATTACKS, SPEAKERS, NULL)]
+    def read(cls, artefact: Artefact, ids: tuple[int, ...]) -> Held:
+        tables = [pd.read_parquet(artefact.path(name)) for name in (ATTACKS, SPEAKERS, NULL)]
         values = tables[0].set_index("attack").sort_index()
-        return cls(ids, values, tables[1], tables[2].to_numpy(np.float64), records.read(made.folder))
+        return cls(ids, values, tables[1], tables[2].to_numpy(np.float64), records.read(artefact.folder))
 
     def of(self, metric: str, wanted: Sequence[int]) -> Attacks:
         """Some of the attacks."""
@@ -223,7 +223,7 @@ class Held:
             bounds=metric_bounds(METRICS[metric]),
             weights=weights.to_numpy(np.float64),
         )
-        return contributions.only([self.ids.index(one) for one in wanted])
+        return contributions.only([self.ids.index(attack) for attack in wanted])
 
     def draws(self, wanted: Sequence[int]) -> np.ndarray:
         """D_ECE of some of the attacks under permuted identities [permutations, attacks]."""
@@ -515,7 +515,7 @@ def _compared(
     two: Two, a: Mapping[str, Held], b: Mapping[str, Held], name: str, weights: Mapping[str, float]
 ) -> Iterator[dict[str, Any]]:
     lacking = _reason(a, weights) or _reason(b, weights)
-    if not lacking and any(a[one].numbers["trials"] != b[one].numbers["trials"] for one in weights):
+    if not lacking and any(a[subset].numbers["trials"] != b[subset].numbers["trials"] for subset in weights):
         lacking = "the two systems were not tried on the same trials"
     if lacking:
         yield from ({"subset": name, "under": STRONGEST, "metric": metric, "reason": lacking} for metric in METRICS)
@@ -524,27 +524,28 @@ def _compared(
     for metric in METRICS:
         chosen = [_chosen(attacked, weights, metric, most=MOST_COMPARED) for attacked in (a, b)]
         of = [_attacks(attacked, weights, choices_of, metric) for attacked, choices_of in zip((a, b), chosen)]
-        best = [int(np.argmin(one.values) if metric == "eer" else np.argmax(one.values)) for one in of]
+        best = [int(np.argmin(attacks.values) if metric == "eer" else np.argmax(attacks.values)) for attacks in of]
         ids = {f"attack_{side}": _text(choices_of[k]) for side, choices_of, k in zip("ab", chosen, best)}
         if metric == "eer":
-            row = tested(*(one.only([k]) for one, k in zip(of, best)))
+            row = tested(*(attacks.only([k]) for attacks, k in zip(of, best)))
             row |= {"p_value": None, "swaps": None, "exact": None, "reason": UNTESTED}
         else:
             row = tested(*of)
         yield {**row, "under": STRONGEST, "metric": metric, **ids}
     both = two.a.common(weights), two.b.common(weights)
-    for one, other in two.same:
-        if one in both[0] and other in both[1]:
+    for first, second in two.same:
+        if first in both[0] and second in both[1]:
             for metric in METRICS:
                 alike = (
-                    _attacks(attacked, weights, [(k,) * len(weights)], metric) for attacked, k in ((a, one), (b, other))
+                    _attacks(attacked, weights, [(k,) * len(weights)], metric)
+                    for attacked, k in ((a, first), (b, second))
                 )
                 yield {
                     **tested(*alike),
                     "under": SAME,
                     "metric": metric,
-                    "attack_a": str(one),
-                    "attack_b": str(other),
+                    "attack_a": str(first),
+                    "attack_b": str(second),
                 }
 
 

@@ -102,7 +102,7 @@ def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attac
 
 def _contributions(plan: Plan, system: str, subset: str, attempts: Sequence[Attempt]) -> Task:
     """What each speaker contributes to the numbers of all attacks on one subset."""
-    report = plan.evaluation.report
+    report = plan.evaluation.products.report
     listed = Listed(
         subset,
         len(attempts),
@@ -147,7 +147,7 @@ def _untried(plan: Plan, identities: Sequence[Mapping[str, str]]) -> Iterator[st
 def _plan_comparisons(plan: Plan, attacked: Mapping[str, _Attacked]) -> None:
     """Each system that protects with each other, first with the baseline, and each with unprotected speech."""
     protecting = [system for system, attacks in attacked.items() if attacks.product.protects]
-    chosen = plan.evaluation.report.baseline
+    chosen = plan.evaluation.products.report.baseline
     if chosen and chosen not in attacked:
         raise ConfigError(
             f"no attack is on the system {chosen}, with which the others are to be compared",
@@ -168,7 +168,7 @@ def _plan_comparisons(plan: Plan, attacked: Mapping[str, _Attacked]) -> None:
 def _plan_pair(plan: Plan, a: _Attacked, b: _Attacked, to_baseline: bool) -> None:
     names = a.product.system, b.product.system
     same = tuple(_same_attacks(a.product, b.product)) if to_baseline else ()
-    two = Two(a.sets, b.sets, same, plan.evaluation.report.seed)
+    two = Two(a.sets, b.sets, same, plan.evaluation.products.report.seed)
     inputs: dict[str, Input] = {f"a.{place}": ref for place, ref in enumerate(a.contributions.values())}
     inputs |= {f"b.{place}": ref for place, ref in enumerate(b.contributions.values())}
     task = plan.graph.add(

@@ -39,16 +39,16 @@ def check_held_out(backend: type[Backend], settings: ComponentSettings, within_s
     The record has ``eer`` (ROCCH, a fraction) and ``cllr_min`` (bits), None where there are none, then with a ``reason``;
     ``speakers`` (compared), ``n_target``, ``n_nontarget``, ``same_session`` (targets are pieces of one recording) and ``summary``.
     """
-    several = [one.usable() for one in compute.read_draws(work)]
+    draws = [draw.usable() for draw in compute.read_draws(work)]
     sexes: dict[str, str] = work.input("sexes")
-    first = several[0]
-    held = hold_out_speakers(sexes, sexes)
-    compared = pair_held_out(first.ids, first.speakers, held, sexes)
+    first = draws[0]
+    held_out = hold_out_speakers(sexes, sexes)
+    compared = pair_held_out(first.ids, first.speakers, held_out, sexes)
     reason = _unmeasurable(compared)
     scores = np.zeros(0)
     if not reason:
         try:
-            scores = _scores(backend, settings, within_session, several, held, compared, work)
+            scores = _scores(backend, settings, within_session, draws, held_out, compared, work)
         except DataError as error:
             reason = f"the back end cannot learn from the other speakers: {error.what}"
     listed = compared if not reason else pair_held_out((), (), ())
@@ -78,23 +78,23 @@ def _scores(
     backend: type[Backend],
     settings: ComponentSettings,
     within_session: bool,
-    several: list[Vectors],
-    held: frozenset[str],
+    draws: list[Vectors],
+    held_out: frozenset[str],
     compared: HeldOutPairs,
     work: Work,
 ) -> np.ndarray:
     """Scores of the pairs, float64 [p]."""
-    vectors = several[0].vectors[compared.rows]
-    with tempfile.TemporaryDirectory(dir=work.folder()) as made:  # in the store: no other place need have room
+    vectors = draws[0].vectors[compared.rows]
+    with tempfile.TemporaryDirectory(dir=work.folder()) as folder:  # in the store: no other place need have room
         if work.has("backend") or not backend.is_fitted(settings):
             scorer = compute.load_backend(backend, settings, work)
         else:
-            known = np.concatenate([one.vectors for one in several])
-            speakers = [name for one in several for name in one.speakers]
-            fewer = backend.with_speakers(settings, len(set(speakers) - held))
-            choice = compared.choice(speakers, held, alone=True)
-            backend.fit(fewer, known, speakers, Path(made), within_session=within_session, choice=choice)
-            scorer = backend(fewer, Path(made))
+            training = np.concatenate([draw.vectors for draw in draws])
+            speakers = [name for draw in draws for name in draw.speakers]
+            fewer = backend.with_speakers(settings, len(set(speakers) - held_out))
+            choice = compared.choice(speakers, held_out, alone=True)
+            backend.fit(fewer, training, speakers, Path(folder), within_session=within_session, choice=choice)
+            scorer = backend(fewer, Path(folder))
         models = scorer.enrol(vectors, np.arange(len(vectors)), len(vectors))
         return np.asarray(scorer.score(models, vectors)[compared.first, compared.second])
 

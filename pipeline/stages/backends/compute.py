@@ -22,35 +22,35 @@ def fit_backend(backend: type[Backend], settings: ComponentSettings, within_sess
     ``sexes`` (``f``, ``m`` or ``u`` by speaker, of all speakers of the training set, whether or not they have usable vectors)
     says who is held out to choose by: those whom the run's networks do not learn from. Without it the back end decides.
     """
-    several = read_draws(work)
-    usable = [one.usable() for one in several]
-    speakers = [name for one in usable for name in one.speakers]
-    vectors = np.concatenate([one.vectors for one in usable])
+    draws = read_draws(work)
+    usable = [draw.usable() for draw in draws]
+    speakers = [name for draw in usable for name in draw.speakers]
+    vectors = np.concatenate([draw.vectors for draw in usable])
     choice = _choice(usable, speakers, work.input("sexes")) if work.has("sexes") else None
     record = backend.fit(settings, vectors, speakers, work.folder(), within_session=within_session, choice=choice)
-    lost = [entry for one in several for entry in one.unusable()]
-    record = {**record, "left_out": len(lost), "draws": len(several)}
+    unusable = [entry for draw in draws for entry in draw.unusable()]
+    record = {**record, "left_out": len(unusable), "draws": len(draws)}
     (work.folder() / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    work.note(left_out=[list(entry) for entry in lost])
+    work.note(left_out=[list(entry) for entry in unusable])
 
 
-def _choice(several: list[Vectors], speakers: list[str], sexes: dict[str, str]) -> Choice:
+def _choice(draws: list[Vectors], speakers: list[str], sexes: dict[str, str]) -> Choice:
     """What to choose by: the pairs that the check on held-out speakers compares; ``speakers`` [n] are those of all draws."""
-    held = hold_out_speakers(sexes, sexes)
-    return pair_held_out(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
+    held_out = hold_out_speakers(sexes, sexes)
+    return pair_held_out(draws[0].ids, draws[0].speakers, held_out, sexes).choice(speakers, held_out)
 
 
 def read_draws(work: Work, name: str = "vectors") -> list[Vectors]:
     """The vectors of an input, a set a draw of the anonymiser's random numbers: ``vectors``, ``vectors.1``, ``vectors.2``, ..."""
-    found = [work.input(name)]
-    while work.has(f"{name}.{len(found)}"):
-        found.append(work.input(f"{name}.{len(found)}"))
-    return found
+    artefacts = [work.input(name)]
+    while work.has(f"{name}.{len(artefacts)}"):
+        artefacts.append(work.input(f"{name}.{len(artefacts)}"))
+    return artefacts
 
 
 def load_backend(backend: type[Backend], settings: ComponentSettings, work: Work) -> Backend:
     """The back end of a task: with the parameters among its inputs, if there are any."""
     if not work.has("backend"):
         return backend(settings, None)
-    given: Artefact | Path = work.input("backend")
-    return backend(settings, given.folder if isinstance(given, Artefact) else Path(given))
+    source: Artefact | Path = work.input("backend")
+    return backend(settings, source.folder if isinstance(source, Artefact) else Path(source))

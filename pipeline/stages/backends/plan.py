@@ -87,7 +87,7 @@ class Scorer:
         if isinstance(self.model, Value):
             parameters = {"weights": self.model.digest}
         elif self.is_trained and self.learnt is not None:
-            parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
+            parameters = {"data": self.learnt.content, "anonymised": self.learnt.request, "note": self.note}
         return {**self.chosen.numeric(), **parameters}
 
 

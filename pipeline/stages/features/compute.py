@@ -69,15 +69,15 @@ def extract_features(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str,
     for chunk in decoded(chunks(rows, cut, device), cut, wants, threads):
         silence += [padded for padded in map(digital_silence, chunk) if padded]
         for name, extractor in extractors.items():
-            made = cut.features(extractor, chunk)
-            if not all(np.isfinite(feature.vector).all() for feature in made):
+            values = cut.features(extractor, chunk)
+            if not all(np.isfinite(feature.vector).all() for feature in values):
                 raise FloatingPointError(f"the extractor {name} returned a vector that is not finite")
-            features[name] += made
+            features[name] += values
             # What one extractor needed for a long file is not held while the next one works.
             memory.release_free_memory()
         work.advance(sum(len(recording.wave) / recording.rate for recording in chunk))
-    for name, made in features.items():
-        vectors.write(work.folder(name) / FEATURES, cut.names(rows), made)
+    for name, values in features.items():
+        vectors.write(work.folder(name) / FEATURES, cut.names(rows), values)
         if isinstance(cut, Whole):
             work.note(name, **{records.SILENCE: {"files": len(rows), "milliseconds": sorted(silence)}})
 

@@ -28,17 +28,17 @@ def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work
     listed: TrialSet = work.input("trials")
     draws: list[Vectors] = compute.read_draws(work, "enrolment")
     trial: Vectors = work.input("trial")
-    lost = list(dict.fromkeys(entry for one in (*draws, trial) for entry in one.unusable()))
-    draws, trial = [one.usable() for one in draws], trial.usable()
+    unusable = list(dict.fromkeys(entry for draw in (*draws, trial) for entry in draw.unusable()))
+    draws, trial = [draw.usable() for draw in draws], trial.usable()
 
-    places = [{name: row for row, name in enumerate(one.ids)} for one in draws]
-    there = [listed.enrolment["utterance"].isin(rows) for rows in places]
-    lacking = listed.enrolment[~np.logical_and.reduce(there)]
-    members = pd.concat([listed.enrolment[kept] for kept in there])
+    places = [{name: row for row, name in enumerate(draw.ids)} for draw in draws]
+    covered = [listed.enrolment["utterance"].isin(rows) for rows in places]
+    lacking = listed.enrolment[~np.logical_and.reduce(covered)]
+    members = pd.concat([listed.enrolment[kept] for kept in covered])
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
-    vectors = [one.vectors[[rows[name] for name in listed.enrolment.loc[kept, "utterance"]]]
-               for one, rows, kept in zip(draws, places, there)]  # fmt: skip
+    vectors = [draw.vectors[[rows[name] for name in listed.enrolment.loc[kept, "utterance"]]]
+               for draw, rows, kept in zip(draws, places, covered)]  # fmt: skip
     enrolled, model = np.concatenate(vectors), np.array([number[name] for name in members["model"]], dtype=int)
     scorer = compute.load_backend(backend, settings, work).adapt(enrolled, model, len(draws))
     matrix = _of_models(scorer, backend.enrolment(settings), enrolled, model, len(models), trial.vectors)
@@ -51,7 +51,7 @@ def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work
         [column[name] for name in table["utterance"]],
     ]
     speaker = dict(zip(trial.ids, trial.speakers))
-    claimed = {name: speaker for one in draws for name, speaker in zip(one.ids, one.speakers)}
+    claimed = {name: speaker for draw in draws for name, speaker in zip(draw.ids, draw.speakers)}
     model_speaker = {model: claimed[name] for model, name in zip(members["model"], members["utterance"])}
     scored = pd.DataFrame(
         {
@@ -64,12 +64,12 @@ def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work
         }
     ).sort_values(["model", "utterance"], kind="stable")
     scored.to_parquet(work.folder() / scores.TRIALS, index=False)
-    reasons, used = dict(lost), set(scored["model"])
+    reasons, used = dict(unusable), set(scored["model"])
     scores.write_thinned(
         work.folder(),
         [(model, name, reasons[name]) for model, name in zip(lacking["model"], lacking["utterance"]) if model in used],
     )
-    work.note(lost=[list(entry) for entry in lost], n_expected=len(listed.trials), n_used=len(scored))
+    work.note(lost=[list(entry) for entry in unusable], n_expected=len(listed.trials), n_used=len(scored))
 
 
 def _of_models(
@@ -123,8 +123,8 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
     references = [
         extractor.pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers
     ]
-    known = set(speakers)
-    kept = [row for row, name in enumerate(inputs.speakers) if name in known]
+    enrolled = set(speakers)
+    kept = [row for row, name in enumerate(inputs.speakers) if name in enrolled]
     similarity = np.zeros((len(kept), len(speakers)))
     told = inputs.weights[kept] > 0
     vectors = inputs.vectors[kept][told].astype(np.float64)
@@ -138,8 +138,8 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
     work.note(**{"without_evidence" if name == "ties" else name: [list(entry) for entry in lost] for name in named})
 
 
-def _list_lost(*several: Vectors) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(entry for vectors in several for entry in vectors.unusable()))
+def _list_lost(*draws: Vectors) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(entry for vectors in draws for entry in vectors.unusable()))
 
 
 def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:

@@ -86,8 +86,8 @@ def measure(family: type[MetricFamily], settings: ComponentSettings, context: Co
 def _trials(context: Context, work: Work) -> tuple[Trials, str]:
     data, names = _as_trials(context, _table(work, "scores")), ["scores"]
     if context.n_searched is not None:
-        whole = _as_trials(replace(context, n_expected=context.n_searched), _table(work, "candidates"))
-        data, names = replace(data, candidates=whole), [*names, "candidates"]
+        candidates = _as_trials(replace(context, n_expected=context.n_searched), _table(work, "candidates"))
+        data, names = replace(data, candidates=candidates), [*names, "candidates"]
     if context.n_development is not None:
         others = _as_trials(replace(context, n_expected=context.n_development), _table(work, "development"))
         data, names = replace(data, development=others), [*names, "development"]
@@ -102,17 +102,17 @@ def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:
     first, second = (_table(work, name) for name in names)
     ids = ["model", "utterance"]
     if not first[ids].equals(second[ids]):
-        one, other = first.set_index(ids), second.set_index(ids)
-        both = one.index[one.index.isin(other.index)]
-        first, second = one.loc[both].reset_index(), other.loc[both].reset_index()
+        first_scores, second_scores = first.set_index(ids), second.set_index(ids)
+        both = first_scores.index[first_scores.index.isin(second_scores.index)]
+        first, second = first_scores.loc[both].reset_index(), second_scores.loc[both].reset_index()
     return TrialRuns(_as_trials(context, first), _as_trials(context, second)), _thinned(work, *names)
 
 
 def _thinned(work: Work, *names: str) -> str:
     """Which models of some scores are made of fewer recordings than are listed, in words; '' for none."""
-    found = [one for name in names for one in scores.thinned(work.input(name).folder)]
-    models = list(dict.fromkeys(model for model, _, _ in found))
-    lost = list(dict.fromkeys(utterance for _, utterance, _ in found))
+    groups = [group for name in names for group in scores.thinned(work.input(name).folder)]
+    models = list(dict.fromkeys(model for model, _, _ in groups))
+    lost = list(dict.fromkeys(utterance for _, utterance, _ in groups))
     if not models:
         return ""
     are = "model is" if len(models) == 1 else "models are"

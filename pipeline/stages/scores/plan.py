@@ -80,7 +80,7 @@ def describe_comparer(extractor: LoadedExtractor, scorer: Scorer | None) -> Comp
         modules=frozenset({scorer.chosen.module}),
         weights=extractor.model(),
         note=scorer.note,
-        judged=(learnt.content, learnt.asked) if learnt is not None else (),
+        judged=(learnt.content, learnt.request) if learnt is not None else (),
         lacks=tuple(dict.fromkeys((*extractor.lacks, *scorer.lacks))),
         judged_lacks=learnt.left_out if learnt is not None else (),
         fits=(scorer.model,) if isinstance(scorer.model, Ref) else (),
@@ -307,8 +307,8 @@ def find_inputs(
     attributes = _attributes(plan, trial_set)
     if attributes:
         listed = {
-            key: [sorted(known.speakers.items()), sorted(known.utterances.items()), known.reason]
-            for key, known in attributes.items()
+            key: [sorted(attribute.speakers.items()), sorted(attribute.utterances.items()), attribute.reason]
+            for key, attribute in attributes.items()
         }
         inputs["attributes"] = Value(digest("attributes", listed), attributes)
     other = family.component.development(family.settings).get(trial_set.name)
@@ -377,7 +377,7 @@ def _attributes(plan: Plan, trial_set: TrialSet) -> dict[str, Attribute]:
     if {"f", "m"} <= set(enrolled["sex"]) and "u" not in {*enrolled["sex"], *tried["sex"]}:
         values["sex"] = sexes
     values |= plan.data.attributes
-    return {name: _attribute(name, known, enrolled, tried) for name, known in values.items()}
+    return {name: _attribute(name, attribute, enrolled, tried) for name, attribute in values.items()}
 
 
 def _attribute(

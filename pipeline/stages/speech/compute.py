@@ -58,8 +58,8 @@ def anonymise(
         if on_device or anonymiser.batches_on_cpu(settings):
             rows = list(_together(system, lines, folder, pool, work))
         else:
-            one = functools.partial(_anonymise_line, system, folder, work)
-            rows = [row for chunk in _chunks(lines, ALONE) for row in pool.map(one, chunk)]
+            anonymise_line = functools.partial(_anonymise_line, system, folder, work)
+            rows = [row for chunk in _chunks(lines, ALONE) for row in pool.map(anonymise_line, chunk)]
     passed: Counter[str] = Counter()
     for row in rows:
         passed.update({name: int(value) for name, value in row.items() if name.startswith("passed_")})
@@ -85,11 +85,11 @@ def _together(
     for number, chunk in enumerate(chunks):
         loaded = [future.result() for future in ahead]
         ahead = loading(chunks[number + 1]) if number + 1 < len(chunks) else []
-        made = system.anonymise_many([(wave, rate, _utterance(line)) for (wave, rate), line in zip(loaded, chunk)])
+        outputs = system.anonymise_many([(wave, rate, _utterance(line)) for (wave, rate), line in zip(loaded, chunk)])
         del loaded
         yield from [future.result() for future in writing]
-        writing = [pool.submit(_write, folder, work, line, each) for line, each in zip(chunk, made)]
-        del made
+        writing = [pool.submit(_write, folder, work, line, each) for line, each in zip(chunk, outputs)]
+        del outputs
     yield from [future.result() for future in writing]
 
 
@@ -102,20 +102,20 @@ def _utterance(line: Line) -> Utterance:
     return Utterance(line.utterance, line.speaker, line.set, int(line.position))
 
 
-def _write(folder: Path, work: Work, line: Line, made: Anonymised) -> dict[str, Any]:
+def _write(folder: Path, work: Work, line: Line, anonymised: Anonymised) -> dict[str, Any]:
     path = Path("wav") / make_file_name(line.set) / f"{make_file_name(line.utterance)}.wav"
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    audio.write(folder / path, made.wave, made.rate, made.subtype)
-    work.advance(len(made.wave) / made.rate)
+    audio.write(folder / path, anonymised.wave, anonymised.rate, anonymised.subtype)
+    work.advance(len(anonymised.wave) / anonymised.rate)
     row: dict[str, Any] = {
         "set": line.set,
         "utterance": line.utterance,
         "speaker": line.speaker,
         "path": path.as_posix(),
-        "sample_rate": made.rate,
-        "samples": len(made.wave),
+        "sample_rate": anonymised.rate,
+        "samples": len(anonymised.wave),
         "sha256": file_digest(folder / path),
-        **{f"parameter_{name}": value for name, value in made.parameters.items()},
-        **{f"passed_{name}": value for name, value in made.passed.items()},
+        **{f"parameter_{name}": value for name, value in anonymised.parameters.items()},
+        **{f"passed_{name}": value for name, value in anonymised.passed.items()},
     }
     return row

@@ -23,8 +23,8 @@ def cut_recordings(cut: Pieces, threads: int, work: Work) -> None:
     folder = work.folder()
     rows = manifest.rows_of(work.input("audio")).to_dict("records")
     with ThreadPoolExecutor(threads) as pool:
-        made = [row for several in pool.map(lambda row: _pieces(row, cut, folder, work), rows) for row in several]
-    table = pd.DataFrame(made)
+        pieces = [row for entries in pool.map(lambda row: _pieces(row, cut, folder, work), rows) for row in entries]
+    table = pd.DataFrame(pieces)
     table["position"] = [position_of_piece(name) for name in table["utterance"]]
     table[manifest.COLUMNS].to_parquet(folder / manifest.FILE, index=False)
 
@@ -32,7 +32,7 @@ def cut_recordings(cut: Pieces, threads: int, work: Work) -> None:
 def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[dict[str, Any]]:
     wave, rate = audio.load(Path(row["path"]), row["sha256"])
     (count,) = cut.counts(pd.DataFrame([row]))
-    made = []
+    pieces = []
     for number, piece in enumerate(np.array_split(wave, count)):
         name = name_piece(row["utterance"], number)
         path = Path("wav") / make_file_name(row["set"]) / f"{make_file_name(name)}.wav"
@@ -40,6 +40,6 @@ def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[
         audio.write(folder / path, piece, rate, "FLOAT")
         digest = file_digest(folder / path)
         of = {"utterance": name, "path": path.as_posix(), "sample_rate": rate, "samples": len(piece), "sha256": digest}
-        made.append({**row, **of})
+        pieces.append({**row, **of})
     work.advance(len(wave) / rate)
-    return made
+    return pieces

@@ -97,7 +97,7 @@ class TrainingSet:
         pieces: whether recordings were cut before they were anonymised.
         one_each: whether most speakers have one recording: how a speaker varies is then known within a session alone.
         anonymised: whether a system protects it.
-        asked: how an attacker asked for it; what it became follows from the system.
+        request: how an attacker asked for it; what it became follows from the system.
         also: training sets of other systems that help to train a network; back ends learn nothing from them.
         left_out: utterances of it that were left out (``allow_partial``): who learns from it attacks more weakly.
         tasks: those that make it.
@@ -108,7 +108,7 @@ class TrainingSet:
     pieces: bool
     one_each: bool
     anonymised: bool
-    asked: str = ""
+    request: str = ""
     tasks: tuple[Task, ...] = ()
     also: tuple[TrainingSet, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ def prepare_data(
             evaluation.dataset,
             folder,
             copies,
-            evaluation.allow_partial,
+            evaluation.execution.allow_partial,
             machine.threads,
             known_files,
             training_alone,
@@ -359,8 +359,8 @@ class SpeechSets:
             speech = self._training_copy(SpeechKey(label, "training"), system, rows)
             present = set(speech.listed["utterance"])
             missing = (*missing, *(name for name in rows["utterance"] if name not in present))
-            level, asked = component.level(system.settings), attacker.training_request if attacker is not None else ""
-            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, left_out=missing)
+            level, request = component.level(system.settings), attacker.training_request if attacker is not None else ""
+            return TrainingSet((speech,), level, False, one_each, attacker is not None, request, left_out=missing)
         level, systems = _draw(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
         originals, cuts = self._cut(rows) if one_each else (self._learnt, ())
         draws = [

@@ -36,7 +36,7 @@ class LoadedExtractor:
         learnt: the speech on which the run trains it; None for what comes with weights.
         maker: what trains it.
         also: what else it is trained on, for signatures.
-        known: the speech that it knows where no run trained it.
+        pretrained_on: the speech that it knows where no run trained it.
         of_system: label of the system on whose speech somebody else trained it; '' for all others.
         is_found: whether its weights are of a training on the data set's own training speech that somebody else made.
         tables: vectors that are not extracted but read.
@@ -50,7 +50,7 @@ class LoadedExtractor:
     learnt: TrainingSet | None = None
     maker: Maker | None = None
     also: tuple[Any, ...] = ()
-    known: str = "original"
+    pretrained_on: str = "original"
     tables: VectorSource | None = None
     allow_partial: bool = False
     of_system: str = ""
@@ -78,7 +78,7 @@ class LoadedExtractor:
     @property
     def trained_on(self) -> str:
         """What tables say: ``original``, or ``anonymised`` with how."""
-        return f"anonymised ({self.learnt.description})" if self.learnt and self.adapted else self.known
+        return f"anonymised ({self.learnt.description})" if self.learnt and self.adapted else self.pretrained_on
 
     @property
     def system(self) -> str:
@@ -88,7 +88,7 @@ class LoadedExtractor:
     @property
     def is_adapted(self) -> bool:
         """Whether it knows anonymised speech."""
-        return self.trained_on != "original"
+        return self.pretrained_on != "original"
 
     @property
     def can_be_judged(self) -> bool:
@@ -134,7 +134,7 @@ class LoadedExtractor:
             how = {
                 "settings": self.training.settings,
                 "data": self.learnt.content,
-                "anonymised": self.learnt.asked,
+                "anonymised": self.learnt.request,
                 "also": list(self.also),
                 "code": code.collect_versions(self.training.code),
             }
@@ -409,14 +409,14 @@ def load_extractors(
             continue
         tables = component.tables(chosen.settings, list(evaluation.systems), transcripts)
         if tables is not None:
-            known = component.trained_on(chosen.settings)
+            speech = component.trained_on(chosen.settings)
             extractors.append(
                 LoadedExtractor(
                     label,
                     chosen,
-                    known=known,
+                    pretrained_on=speech,
                     tables=tables,
-                    allow_partial=evaluation.allow_partial,
+                    allow_partial=evaluation.execution.allow_partial,
                 )
             )
             extractors += _from_elsewhere(evaluation, label)
@@ -445,9 +445,9 @@ def _from_elsewhere(evaluation: Evaluation, label: str) -> list[LoadedExtractor]
                 label,
                 chosen,
                 None if tables is not None else chosen.weights(evaluation.paths.weights),
-                known=f"anonymised (the challenge's {'checkpoint' if tables is None else 'model'})",
+                pretrained_on=f"anonymised (the challenge's {'checkpoint' if tables is None else 'model'})",
                 tables=tables,
-                allow_partial=evaluation.allow_partial,
+                allow_partial=evaluation.execution.allow_partial,
                 of_system=system,
                 is_found=True,
             )
@@ -462,7 +462,9 @@ def _adapted(
     extractors: dict[TrainingKey, LoadedExtractor] = {}
     for learnt in trainings.anonymised.values():
         maker, training = trainings.trained.get((label, learnt.key), (None, None))
-        also = tuple((other.content, other.asked, evaluation.systems[other.system].numeric()) for other in learnt.also)
+        also = tuple(
+            (other.content, other.request, evaluation.systems[other.system].numeric()) for other in learnt.also
+        )
         if training is not None:
             extractor = LoadedExtractor(label, chosen, None, training, learnt, maker=maker, also=also)
             extractors.setdefault(learnt.key, extractor)
