@@ -75,7 +75,7 @@ def test_all_utterances_without_a_transcript_are_named_at_once(tiny: Tiny, refus
     del spoken(tiny).tables["t_enrolls"]["text"][0]
     del tiny.tables["t_trials_f"]["text"][2:4]
     said = transcripts(tiny.save().settings())
-    error = refused(said.evaluated, allow_partial=False)
+    error = refused(said.read_evaluated, allow_partial=False)
     assert {(fault.kind, fault.where) for fault in error.faults} == {
         ("missing-text", str(tiny.root / "t_enrolls" / "text")), ("missing-text", str(tiny.root / "t_trials_f" / "text")),
     }  # fmt: skip
@@ -87,7 +87,7 @@ def test_all_utterances_without_a_transcript_are_named_at_once(tiny: Tiny, refus
 def test_a_set_without_a_table_beside_one_with_a_table(tiny: Tiny, refused: Refused) -> None:
     del spoken(tiny).tables["t_trials_f"]["text"]
     said = transcripts(tiny.save().settings())
-    (fault,) = refused(said.evaluated, allow_partial=False).faults
+    (fault,) = refused(said.read_evaluated, allow_partial=False).faults
     assert (
         fault.where == str(tiny.root / "t_trials_f" / "text")
         and "6 utterances: a-t0, a-t1, b-t0 and 3 more" in fault.what
@@ -103,7 +103,7 @@ def test_a_data_set_without_transcripts_is_refused(
     if table is not None:
         for tables in tiny.tables.values():
             tables["text"] = table
-    error = refused(transcripts(tiny.save().settings()).evaluated, allow_partial=allow_partial)
+    error = refused(transcripts(tiny.save().settings()).read_evaluated, allow_partial=allow_partial)
     assert "no-text" in {fault.kind for fault in error.faults} and "UTTERANCE WORD WORD" in error.remedy
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_table_is_refused(tiny: Tiny, refused: Refused, line: str, kin
         for table in ("wav.scp", "utt2spk", "utt2dur"):
             tiny.tables["t_trials_f"][table].append(tiny.tables["t_enrolls"][table][0])
     tiny.tables["t_trials_f"]["text"].append(line)
-    error = refused(transcripts(tiny.save().settings()).evaluated, allow_partial=True)
+    error = refused(transcripts(tiny.save().settings()).read_evaluated, allow_partial=True)
     assert [fault.kind for fault in error.faults] == [kind]
 
 

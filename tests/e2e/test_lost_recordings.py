@@ -43,7 +43,7 @@ def test_a_model_that_lacks_a_recording_has_no_value_or_is_marked(
         same = np.array_equal(audio.trim_zeros(wave), audio.trim_zeros(sound))
         return "unvoiced" if same else unusable(wave)
 
-    monkeypatch.setattr(embedding, "unusable", hears_nothing_in_one)
+    monkeypatch.setattr(embedding, "find_fault", hears_nothing_in_one)
     given = (
         *QUICK, f"dataset.root={root}", "system=[original]", "extractor=[ge2e]", "metric=[asv]", f"paths.root={tmp_path / 'exp'}",
     )  # fmt: skip
