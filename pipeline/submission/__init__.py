@@ -1,7 +1,7 @@
 """Checks of a submission: what is wrong with a folder of anonymised audio, and with the data set that it belongs to.
 
-The data set and the folders are read once, and everything that is wrong is said at once. What is heard in a file is judged in
-``audio_checks``; names and lists here: files that are missing, too many or unclear, and what a submission is held against.
+The data set and the folders are read once, and everything that is wrong is said at once: of names and lists (files that are
+missing, too many or unclear, and what a submission is held against), then of what is heard in the files.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline import audio
 from pipeline.datasets import corpus, cutting, external_copy, external_files, importers, resemblance
 from pipeline.datasets.audio_cache import NO_CACHE
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, TrialList, Utterance
+from pipeline.datasets.probe import USUAL_RATE, is_narrow
+from pipeline.datasets.resemblance import SAME_SECONDS
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.faults import Faults
 from pipeline.names import join_few
-from pipeline.submission.audio_checks import check_audio, check_second_run
 from pipeline.submission.findings import (
     COLUMNS,
     Check,
+    Decoded,
     Named,
+    Pair,
     Report,
     Side,
     Verdict,
@@ -39,10 +43,108 @@ from pipeline.submission.findings import (
     make_row,
 )
 
+__all__ = ["COLUMNS", "Check", "Folder", "Named", "Report", "check_submission"]
+
 MIXED = re.compile(r"(^|_)mixed(_|$)")
 """Sets of both sexes are called so (VoicePrivacy Challenge 2026)."""
 _ROOTS = ("root", "swapped", "names", "own-table")
 """Kinds of faults from which missing files follow."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder to check.
+
+    Attributes:
+        label: what the checks call it.
+        copy: where it lies.
+    """
+
+    label: str
+    copy: Copy
+
+
+def check_submission(
+    settings: DatasetSettings, folders: Sequence[Folder], threads: int, recordings: Path, cache: Path
+) -> Report:
+    """Check folders of anonymised audio, and the data set that they belong to.
+
+    Args:
+        settings: of the data set.
+        folders: training speech is looked at for those of it alone.
+        threads: files that are decoded at a time.
+        recordings: where segments and what lies in archives are written as files.
+        cache: where it is kept how files resemble their originals.
+    """
+    begun = time.monotonic()
+    listing = Listing()
+    try:
+        importers.list_data_set(settings, listing)
+        cutting.write_parts(listing, recordings, threads, NO_CACHE)
+        rows, listed = corpus.check_lists(listing)
+    except DataError as error:
+        if not listing.faults.found:
+            raise
+        text = f"nothing else can be checked: {error.what}"
+        data = check_data(listing.faults)
+        return Report((Check("data", "", "wrong", data.findings, 0, text, data.mend),), (text,))
+    training = any(folder.copy.training for folder in folders)
+    rows = [row for row in rows if training or row.role != "train"]
+    cut = external_files.Cutting(recordings, threads)
+    copies = [
+        external_files.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
+    ]
+    originals = [row.path for row in rows if row.path]
+    anonymised = [path for copy in copies for _, path in copy.chosen]
+    decoded = decode_files([*originals, *anonymised], threads, 3600 * settings.longest_hours)
+    dropped, _ = corpus.check_files(listing, rows, {path: decoded[path].probe for path in originals})
+    corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
+    everyone = [make_row(row) for row in rows]
+    compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=cache)
+    sides = []
+    for folder, copy in zip(folders, copies):
+        wanted = [make_row(row) for row in _select_rows(rows, folder.copy.training)]
+        sides.append(Side(folder.label, folder.copy, wanted, everyone, copy, decoded, compare))
+    checks = [check for side in sides for check in _check_side(side, sides)]
+    checks += [check_data(listing.faults), check_cross_sex(listing.lists, listed)]
+    return Report(tuple(checks), tuple(_describe_extent(sides, threads, training, time.monotonic() - begun)))
+
+
+def _select_rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
+    return [row for row in rows if (row.role == "train") == training]
+
+
+def _tabulate_wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
+    wanted: list[dict[str, Any]] = [make_row(row) for row in _select_rows(rows, training)]
+    columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
+    return pd.DataFrame(wanted, columns=columns, dtype=object)
+
+
+def _check_side(side: Side, sides: Sequence[Side]) -> list[Check]:
+    """The checks of one folder."""
+    checks = [*check_files(side), *check_audio(side)]
+    if side.copy.setting == "second_root":
+        same = [other for other in sides if other.copy.label == side.copy.label and other.copy.setting == "root"]
+        checks += [check_second_run(first, side) for first in same if not first.copy.training]
+    return checks
+
+
+def _describe_extent(sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:
+    """What was looked at."""
+    lines = []
+    for side in sides:
+        sets = join_few(sorted({str(row["set"]) for row in side.wanted}), 8)
+        minutes = sum(side.decoded[path].seconds for _, path in side.files.chosen) / 60
+        lines.append(
+            f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
+            f"beside {sum(path is not None for path in {row['path'] for row in side.wanted})} originals"
+        )
+        lines += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
+    lines.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
+    return lines if training else [*lines, "training speech was not looked at (--training does)"]
+
+
+# ------------------------------------------------------------------------------------------------------- names and lists
 
 
 def check_files(side: Side) -> list[Check]:
@@ -174,97 +276,191 @@ def _count_possible(models: set[str], sexes: Mapping[str, str], tried: Mapping[s
     return enrolled["f"] * tried_counts["m"] + enrolled["m"] * tried_counts["f"]
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A folder to check.
-
-    Attributes:
-        label: what the checks call it.
-        copy: where it lies.
-    """
-
-    label: str
-    copy: Copy
+# ------------------------------------------------------------------------------------------------------- what is heard
 
 
-def check_submission(
-    settings: DatasetSettings, folders: Sequence[Folder], threads: int, recordings: Path, cache: Path
-) -> Report:
-    """Check folders of anonymised audio, and the data set that they belong to.
+CUT, RUN_ON = 0.5, 2.0
+"""Parts of the original's length outside of which a file was cut off, or runs on; voice conversion keeps within."""
+FEWEST_TOPS = 2
+"""So many flat tops at one height are clipping, below full scale too: a single one may be a slow wave."""
+_SILENT = ("no-speech", "cancelling")
 
-    Args:
-        settings: of the data set.
-        folders: training speech is looked at for those of it alone.
-        threads: files that are decoded at a time.
-        recordings: where segments and what lies in archives are written as files.
-        cache: where it is kept how files resemble their originals.
-    """
-    begun = time.monotonic()
-    listing = Listing()
-    try:
-        importers.list_data_set(settings, listing)
-        cutting.write_parts(listing, recordings, threads, NO_CACHE)
-        rows, listed = corpus.check_lists(listing)
-    except DataError as error:
-        if not listing.faults.found:
-            raise
-        text = f"nothing else can be checked: {error.what}"
-        data = check_data(listing.faults)
-        return Report((Check("data", "", "wrong", data.findings, 0, text, data.mend),), (text,))
-    training = any(folder.copy.training for folder in folders)
-    rows = [row for row in rows if training or row.role != "train"]
-    cut = external_files.Cutting(recordings, threads)
-    copies = [
-        external_files.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
+
+def check_audio(side: Side) -> list[Check]:
+    """All of them."""
+    every = [
+        check_unreadable, check_silent, check_duration, check_header, check_rate, check_bandwidth, check_zeros, check_clipping,
+        check_alike, check_unprotected, check_others,
+    ]  # fmt: skip
+    return [check(side) for check in every]
+
+
+def check_unreadable(side: Side) -> Check:
+    """Files that cannot be decoded whole."""
+    return _of_kind(side, "unreadable", False)
+
+
+def check_silent(side: Side) -> Check:
+    """Files that hold no speech: too short, silent, or with channels that cancel each other."""
+    return _of_kind(side, "silent", True)
+
+
+def _of_kind(side: Side, name: str, is_silent: bool) -> Check:
+    findings = [
+        Named(str(row["utterance"]), str(row["set"]), probe.problem)
+        for row, path in side.files.chosen
+        if (probe := side.decoded[path].probe).kind and (probe.kind in _SILENT) == is_silent
     ]
-    originals = [row.path for row in rows if row.path]
-    anonymised = [path for copy in copies for _, path in copy.chosen]
-    decoded = decode_files([*originals, *anonymised], threads, 3600 * settings.longest_hours)
-    dropped, _ = corpus.check_files(listing, rows, {path: decoded[path].probe for path in originals})
-    corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
-    everyone = [make_row(row) for row in rows]
-    compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=cache)
-    sides = []
-    for folder, copy in zip(folders, copies):
-        wanted = [make_row(row) for row in _select_rows(rows, folder.copy.training)]
-        sides.append(Side(folder.label, folder.copy, wanted, everyone, copy, decoded, compare))
-    checks = [check for side in sides for check in _check_side(side, sides)]
-    checks += [check_data(listing.faults), check_cross_sex(listing.lists, listed)]
-    return Report(tuple(checks), tuple(_describe_extent(sides, threads, training, time.monotonic() - begun)))
+    return make_check(name, side.label, findings, len(side.files.chosen))
 
 
-def _select_rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
-    return [row for row in rows if (row.role == "train") == training]
-
-
-def _tabulate_wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
-    wanted: list[dict[str, Any]] = [make_row(row) for row in _select_rows(rows, training)]
-    columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
-    return pd.DataFrame(wanted, columns=columns, dtype=object)
-
-
-def _check_side(side: Side, sides: Sequence[Side]) -> list[Check]:
-    """The checks of one folder."""
-    checks = [*check_files(side), *check_audio(side)]
-    if side.copy.setting == "second_root":
-        same = [other for other in sides if other.copy.label == side.copy.label and other.copy.setting == "root"]
-        checks += [check_second_run(first, side) for first in same if not first.copy.training]
-    return checks
-
-
-def _describe_extent(sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:
-    """What was looked at."""
-    lines = []
-    for side in sides:
-        sets = join_few(sorted({str(row["set"]) for row in side.wanted}), 8)
-        minutes = sum(side.decoded[path].seconds for _, path in side.files.chosen) / 60
-        lines.append(
-            f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
-            f"beside {sum(path is not None for path in {row['path'] for row in side.wanted})} originals"
+def check_duration(side: Side) -> Check:
+    """Files of another length than the original; those below half or above twice of it are wrong."""
+    changed = [pair for pair in side.pairs if abs(pair.longer) > SAME_SECONDS]
+    broken = [pair for pair in changed if not CUT <= pair.mine.seconds / pair.original.seconds <= RUN_ON]
+    # The worst come first.
+    changed.sort(key=lambda pair: (pair not in broken, -abs(pair.longer)))
+    findings = [
+        pair.named(f"{pair.mine.seconds:.3f} s, original {pair.original.seconds:.3f} s ({pair.longer:+.3f} s)")
+        for pair in changed
+    ]
+    text = ""
+    if changed:
+        off = [pair.longer for pair in changed]
+        shorter = sum(seconds < 0 for seconds in off)
+        text = (
+            f"by more than {1000 * SAME_SECONDS:g} ms, from {min(off):+.2f} s to {max(off):+.2f} s: {shorter} shorter, "
+            f"{len(off) - shorter} longer; {len(broken)} below half or above twice their length"
         )
-        lines += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
-    lines.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
-    return lines if training else [*lines, "training speech was not looked at (--training does)"]
+    return make_check("duration", side.label, findings, len(side.pairs), "wrong" if broken else "warning", text)
 
 
-__all__ = ["COLUMNS", "Check", "Folder", "Named", "Report", "check_submission"]
+def check_rate(side: Side) -> Check:
+    """Files with another sampling rate than the original."""
+    changed = [pair for pair in side.pairs if pair.mine.probe.sample_rate != pair.original.probe.sample_rate]
+    findings = [
+        pair.named(f"{pair.mine.probe.sample_rate} Hz, original {pair.original.probe.sample_rate} Hz")
+        for pair in changed
+    ]
+    rates = Counter(pair.mine.probe.sample_rate for pair in changed)
+    text = ", ".join(f"{count} at {hertz} Hz" for hertz, count in sorted(rates.items()))
+    low = sum(count for hertz, count in rates.items() if hertz < USUAL_RATE)
+    text += f"; {low} below {USUAL_RATE // 1000} kHz" if low else ""
+    return make_check("rate", side.label, findings, len(side.pairs), "warning", text)
+
+
+def check_header(side: Side) -> Check:
+    """Files whose length shows that they were made at another rate than their header says; as many samples as the original are wrong."""
+    findings, wrong = [], False
+    for hertz, places in side.resemblance.made_at().items():
+        for pair in (side.pairs[place] for place in places):
+            mine, original = pair.mine.probe, pair.original.probe
+            wrong = wrong or original.sample_rate == hertz
+            lengths = f"{mine.samples} samples, original {original.samples} at {original.sample_rate} Hz"
+            findings.append(pair.named(f"{mine.sample_rate} Hz by its header, {hertz} Hz by its length ({lengths})"))
+    return make_check("header", side.label, findings, len(side.pairs), "wrong" if wrong else "warning")
+
+
+def check_bandwidth(side: Side) -> Check:
+    """Files that hold nothing in the upper half of what their sampling rate could hold."""
+    findings = [
+        pair.named(f"nothing above {pair.mine.probe.bandwidth:.0f} Hz, original {pair.original.probe.bandwidth:.0f} Hz")
+        for pair in side.pairs
+        if is_narrow(pair.mine.probe)
+    ]
+    return make_check("bandwidth", side.label, findings, len(side.pairs), "warning")
+
+
+def check_zeros(side: Side) -> Check:
+    """Files that begin or end with more exact zeros than their originals."""
+    padded = [pair for pair in side.pairs if _padding(pair) >= audio.DIGITAL_SILENCE_MS]
+    findings = [pair.named(f"{pair.mine.probe.silence_ms:g} ms of exact zeros at the ends") for pair in padded]
+    longest = max((pair.mine.probe.silence_ms for pair in padded), default=0.0)
+    text = f"{audio.DIGITAL_SILENCE_MS:g} ms or more at an end, up to {longest:.3g} ms in all"
+    return make_check("zeros", side.label, findings, len(side.pairs), "warning", text)
+
+
+def _padding(pair: Pair) -> float:
+    return pair.mine.probe.silence_ms - pair.original.probe.silence_ms
+
+
+def check_clipping(side: Side) -> Check:
+    """Files whose wave stays at full scale, or at one height again and again, or lies above full scale."""
+    clipped = [pair for pair in side.pairs if is_clipped(pair.mine)]
+    findings = [
+        pair.named(
+            f"peak {pair.mine.peak:.3f} of full scale, flat for {audio.CLIPPED_RUN} samples or more {pair.mine.flat_tops} times"
+        )
+        for pair in clipped
+    ]
+    before = sum(is_clipped(pair.original) for pair in clipped)
+    text = f"{audio.CLIPPED_RUN} or more equal samples at the extreme, or samples above full scale; the originals of {before} are clipped too"
+    return make_check("clipping", side.label, findings, len(side.pairs), "warning", text)
+
+
+def is_clipped(decoded: Decoded) -> bool:
+    """Whether a file is clipped, before or after it was scaled."""
+    return decoded.probe.clipped or decoded.flat_tops >= FEWEST_TOPS or decoded.peak > 1 + 2.0**-15
+
+
+def check_alike(side: Side) -> Check:
+    """Files that hold one sound where the originals are several."""
+    groups = [group for group in resemblance.group_by_sound(*side.compared) if len(group) > 1]
+    groups.sort(key=lambda group: sorted(str(row["utterance"]) for row in group))
+    findings = [
+        Named(str(row["utterance"]), str(row["set"]), f"the same audio as {_others(group, row['utterance'])}")
+        for group in groups
+        for row in group
+    ]
+    same = resemblance.find_identical(*side.compared)
+    return make_check("alike", side.label, findings, same.files, summary="; ".join(same.sentences()))
+
+
+def _others(group: resemblance.Rows, utterance: str) -> str:
+    return join_few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
+
+
+def check_unprotected(side: Side) -> Check:
+    """Files that hold their own original, at whatever level, offset, rate and coding."""
+    findings = []
+    for place in side.resemblance.unprotected:
+        pair, correlation = side.pairs[place], side.resemblance.correlations[place]
+        same = pair.mine.probe.sha256 == pair.original.probe.sha256
+        findings.append(
+            pair.named("byte for byte" if same else f"its waveform correlates with the original's by {correlation:.4f}")
+        )
+    by_set = Counter(finding.set for finding in findings)
+    text = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
+    return make_check("unprotected", side.label, findings, len(side.pairs), summary=text)
+
+
+def check_others(side: Side) -> Check:
+    """Files that hold the original of another utterance."""
+    everyone, sounds = side.owners
+    originals, rows, _, mine = side.compared
+    taken = resemblance.find_taken(everyone, originals, rows, sounds, mine)
+    findings = [
+        Named(
+            str(row["utterance"]),
+            str(row["set"]),
+            f"the original of {_owners(owners)}, of speaker {owners[0]['speaker']}",
+        )
+        for row, owners in taken
+    ]
+    return make_check("others", side.label, findings, len(side.pairs))
+
+
+def _owners(owners: resemblance.Rows) -> str:
+    return join_few([str(owner["utterance"]) for owner in owners], 3)
+
+
+def check_second_run(first: Side, second: Side) -> Check:
+    """Files of a second run that hold the sound of the first."""
+    before = {(other.row["set"], other.row["utterance"]): other.mine.probe.sound for other in first.pairs}
+    compared = [pair for pair in second.pairs if (pair.row["set"], pair.row["utterance"]) in before]
+    findings = [
+        pair.named("as in the first run")
+        for pair in compared
+        if before[pair.row["set"], pair.row["utterance"]] == pair.mine.probe.sound
+    ]
+    return make_check("second_run", second.label, findings, len(compared), "warning")
