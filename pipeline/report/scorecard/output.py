@@ -48,8 +48,8 @@ def _write_line(line: Line, run: bool, names: Mapping[str, str]) -> list[str]:
     """A line as text; systems by their common names."""
     cell = line.cell
     about = [
-        cell.table.rpartition("/")[2], ", ".join(filter(None, [cell.metric, cell.variant, cell.estimator])), cell.subset,
-        cell.condition, names.get(cell.system, cell.system), cell.attacker, cell.extractor,
+        cell.table.rpartition("/")[2], ", ".join(filter(None, [cell.identity.metric, cell.identity.variant, cell.identity.estimator])), cell.identity.subset,
+        cell.identity.condition, names.get(cell.identity.system, cell.identity.system), cell.identity.attacker, cell.identity.extractor,
     ]  # fmt: skip
     unit = "" if cell.unit in ("tag", "", "fraction") else f"\N{NO-BREAK SPACE}{cell.unit}"
     printed = f"{cell.value}{unit}"
@@ -85,7 +85,7 @@ def _write_notes(card: Card, run: bool) -> list[str]:
         bounds = f"{CONSISTENT}: a bound or a grid is kept, which is less than to follow."
         comparison = "Each printed cell is held against the other printed cells: rounding and cutting of the print are taken into account."
         return [comparison, *([bounds] if CONSISTENT in verdicts else [])]
-    used = {line.cell.metric for line in card.lines if line.row is not None}
+    used = {line.cell.identity.metric for line in card.lines if line.row is not None}
     partial = "partial: ours does not stand on everything, so that it is not that number, near as it may be."
     return [
         "reproduced: ours lies within what may have been printed so, and the tolerance; within interval: our 95 % interval meets it.",
