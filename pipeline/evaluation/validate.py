@@ -400,7 +400,7 @@ def _without_trainer(
     backends: Mapping[str, Any],
     models: FoundModels,
 ) -> list[Fault]:
-    """Faults that no part shows alone: what needs a trainer where there is nchosen."""
+    """Faults that no part shows alone: what needs a trainer where there is none."""
     faults = []
     for label, chosen in extractors.items():
         try:

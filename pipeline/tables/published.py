@@ -9,19 +9,32 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.files import find_assets
 
-IDENTITY = (
-    "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "metric", "variant", "estimator",
-    "input_unit",
-)  # fmt: skip
-"""What a number is; the same words as in the results (``pipeline.tables.results``)."""
-COLUMNS = ("source", "table", "dataset", *IDENTITY, "value", "unit", "rounding")
+
+class Identity(NamedTuple):
+    """What a number is; the same words as in the results (``pipeline.tables.results``)."""
+
+    subset: str
+    condition: str
+    system: str
+    attacker: str
+    extractor: str
+    trained_on: str
+    backend: str
+    metric: str
+    variant: str
+    estimator: str
+    input_unit: str
+
+
+COLUMNS = ("source", "table", "dataset", *Identity._fields, "value", "unit", "rounding")
 RULES = ("rounded", "truncated", "either", "")
 """How a print came about; '' is a text, or the mark of an empty cell, and no number."""
 UNPRINTED = ("*", "-", "–", "")
@@ -37,29 +50,21 @@ class Printed:
     source: str
     table: str
     dataset: str
-    subset: str
-    condition: str
-    system: str
-    attacker: str
-    extractor: str
-    trained_on: str
-    backend: str
-    metric: str
-    variant: str
-    estimator: str
-    input_unit: str
+    identity: Identity
     value: str
     unit: str
     rounding: str
     file: str = ""
 
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What the number is, in the order of ``IDENTITY``."""
-        return (
-            self.subset, self.condition, self.system, self.attacker, self.extractor, self.trained_on, self.backend,
-            self.metric, self.variant, self.estimator, self.input_unit,
-        )  # fmt: skip
+    def get_column(self, name: str) -> str:
+        """What stands in a column of the published table, one of ``COLUMNS``."""
+        return str(getattr(self.identity if name in Identity._fields else self, name))
+
+    def replace_columns(self, **words: str) -> Printed:
+        """The cell with other words in some columns."""
+        identity = {name: word for name, word in words.items() if name in Identity._fields}
+        other_columns = {name: word for name, word in words.items() if name not in identity}
+        return replace(self, identity=self.identity._replace(**identity), **other_columns)
 
     @property
     def ends(self) -> Ends | None:
@@ -74,7 +79,10 @@ class Printed:
     @property
     def described(self) -> str:
         """What the number is, in a few words."""
-        words = (self.metric, self.variant, self.subset, self.condition, self.system, self.attacker, self.extractor)
+        number = self.identity
+        words = (
+            number.metric, number.variant, number.subset, number.condition, number.system, number.attacker, number.extractor,
+        )  # fmt: skip
         return " ".join(word for word in words if word)
 
 
@@ -170,7 +178,9 @@ def read(path: Path) -> list[Printed]:
         if len(line) != len(COLUMNS):
             faults.append(Fault(f"{len(line)} cells instead of {len(COLUMNS)}", where))
             continue
-        cell = Printed(**dict(zip(COLUMNS, line)), file=path.stem)
+        words = dict(zip(COLUMNS, line))
+        identity = Identity(**{name: words.pop(name) for name in Identity._fields})
+        cell = Printed(**words, identity=identity, file=path.stem)
         faults += [Fault(text, where) for text in _wrong(cell)]
         before = seen.setdefault((cell.source, cell.table, *cell.identity), where)
         if before != where:
@@ -188,7 +198,7 @@ def read(path: Path) -> list[Printed]:
 
 def _wrong(cell: Printed) -> Iterator[str]:
     """What is wrong with a cell."""
-    for name, value in (("source", cell.source), ("table", cell.table), ("metric", cell.metric)):
+    for name, value in (("source", cell.source), ("table", cell.table), ("metric", cell.identity.metric)):
         if not value:
             yield f"the column {name} is empty"
     if cell.rounding not in RULES:

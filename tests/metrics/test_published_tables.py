@@ -64,11 +64,13 @@ def test_every_table_is_one_and_has_as_many_cells_as_in_print(name):
 def test_what_a_run_measures_has_the_names_of_the_results(name):
     """A metric, a condition or an attacker that is spelled otherwise would never meet a row of a run."""
     for cell in published.read(published.find(name)):
-        assert cell.condition in ("OO", "OP", "PP", "O", "P") and cell.subset and cell.system
-        assert cell.attacker in ("", "unprotected", "ignorant", "lazy_informed", "semi_informed")
-        assert (cell.metric in glossary.metrics()) is (cell.metric not in ELSEWHERE), cell.metric
-        if cell.attacker == "unprotected":
-            assert (cell.condition, cell.system) == ("OO", "original")
+        assert cell.identity.condition in ("OO", "OP", "PP", "O", "P") and cell.identity.subset and cell.identity.system
+        assert cell.identity.attacker in ("", "unprotected", "ignorant", "lazy_informed", "semi_informed")
+        assert (cell.identity.metric in glossary.metrics()) is (cell.identity.metric not in ELSEWHERE), (
+            cell.identity.metric
+        )
+        if cell.identity.attacker == "unprotected":
+            assert (cell.identity.condition, cell.identity.system) == ("OO", "original")
 
 
 ELSEWHERE = {

@@ -61,9 +61,9 @@ def line(made: card.Card, system: str, subset: str, **words: str) -> card.Line:
     return next(
         one
         for one in made.lines
-        if names.get(one.cell.system, one.cell.system) == system
-        and one.cell.subset == subset
-        and all(getattr(one.cell, name) == word for name, word in words.items())
+        if names.get(one.cell.identity.system, one.cell.identity.system) == system
+        and one.cell.identity.subset == subset
+        and all(one.cell.get_column(name) == word for name, word in words.items())
     )
 
 
@@ -285,7 +285,7 @@ def test_which_labels_stand_for_a_name(label: str, name: str, known: dict[str, l
 def recomputed(recipe: str) -> dict[tuple[str, str], Counter[str]]:
     counted: dict[tuple[str, str], Counter[str]] = {}
     for one in bare(recipe).checks:
-        counted.setdefault((one.cell.file, one.cell.metric), Counter())[one.verdict] += 1
+        counted.setdefault((one.cell.file, one.cell.identity.metric), Counter())[one.verdict] += 1
     return counted
 
 
@@ -336,11 +336,10 @@ def test_a_changed_cell_of_srd_is_found(metric: str, change: str, verdict: str) 
     cells = published.read(published.find("srd2026_table1"))
     place = next(
         index for index, cell in enumerate(cells)
-        if (cell.system, cell.trained_on, cell.metric) == ("B3", "original", metric)
+        if (cell.identity.system, cell.identity.trained_on, cell.identity.metric) == ("B3", "original", metric)
     )  # fmt: skip
     assert consistency.check_cells([cells[place]], cells, {})[0].verdict == consistency.CONSISTENT
-    words = {**{name: getattr(cells[place], name) for name in published.COLUMNS}, "value": change}
-    changed = published.Printed(**words)
+    changed = cells[place].replace_columns(value=change)
     known = [*cells[:place], changed, *cells[place + 1 :]]
     assert consistency.check_cells([changed], known, {})[0].verdict == verdict
 
@@ -414,8 +413,8 @@ def test_the_csv_has_every_cell_with_full_numbers() -> None:
 def test_each_scorecard_is_sound(name: str) -> None:
     """Columns of views are filled, tolerances have their reason, and names are those that are printed."""
     found = made(name)
-    printed = {one.cell.system for one in found.lines}
-    witnessed = {cell.system for cell in card.read_cells(found.settings.witnesses)}
+    printed = {one.cell.identity.system for one in found.lines}
+    witnessed = {cell.identity.system for cell in card.read_cells(found.settings.witnesses)}
     assert set(found.settings.names) <= printed | witnessed
     assert set(found.settings.systems) <= printed | set(found.settings.names.values())
     for view in found.settings.views:

@@ -135,9 +135,9 @@ def test_lines_of_vpc_2022_that_repeat_those_of_the_asr_trained_on_anonymised_sp
     of: dict[str, dict[tuple[str, ...], str]] = {"orig": {}, "anon": {}}
     for cell in published.read(published.find("vpc2022_results")):
         name = cell.table.rpartition("/results.")[2]
-        if cell.metric == "wer":
+        if cell.identity.metric == "wer":
             of[name.partition("_")[0]][(name.partition("_")[2], *cell.identity)] = cell.value
-            assert cell.system == name.partition("_")[2] and cell.trained_on == "anonymised", cell
+            assert cell.identity.system == name.partition("_")[2] and cell.identity.trained_on == "anonymised", cell
     assert len(of["orig"]) == 80 and of["orig"] == of["anon"]
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,9 @@ def read_cells(tables: Iterable[Table]) -> list[Printed]:
     printed: list[Printed] = []
     for table in tables:
         all_cells = published.read(published.find(table.file))
-        meant = [cell for cell in all_cells if all(getattr(cell, name) in words for name, words in table.where.items())]
+        meant = [
+            cell for cell in all_cells if all(cell.get_column(name) in words for name, words in table.where.items())
+        ]
         if not meant:
             raise DataError("no cell of the published table is meant", where=table.file, remedy="correct `where` of it")
         printed += [_with_variant(cell, table.variants) for cell in meant]
@@ -82,8 +84,8 @@ def read_cells(tables: Iterable[Table]) -> list[Printed]:
 
 def _with_variant(cell: Printed, variants: Mapping[str, str]) -> Printed:
     """A cell that names no variant with that of its table, if any."""
-    variant = variants.get(cell.metric, "")
-    return replace(cell, variant=variant) if variant and not cell.variant else cell
+    variant = variants.get(cell.identity.metric, "")
+    return cell.replace_columns(variant=variant) if variant and not cell.identity.variant else cell
 
 
 def make_card(settings: Scorecard, rows: Iterable[Row] | None) -> Card:
@@ -111,11 +113,11 @@ def make_card(settings: Scorecard, rows: Iterable[Row] | None) -> Card:
 
 def _explain_absence(cell: Printed, rows: Rows) -> str:
     """Why no row of the run stands for a cell."""
-    if cell.metric not in glossary.metrics():
+    if cell.identity.metric not in glossary.metrics():
         return "not measured here"
     variants = rows.others(cell)
     if variants:
-        remedy = f"'scorecard.ours.{cell.metric}.variant=\"{variants[0]}\"' takes it"
+        remedy = f"'scorecard.ours.{cell.identity.metric}.variant=\"{variants[0]}\"' takes it"
         return f"the print names no definition, and the run has {', '.join(map(repr, variants))}: {remedy}"
     return "no such row" if rows.has(cell) else "no such system"
 
@@ -162,8 +164,8 @@ def _compare(cell: Printed, row: Row, settings: Scorecard) -> Line:
 
 
 def _tolerance(cell: Printed, settings: Scorecard) -> float:
-    tolerance = settings.tolerances.get(cell.metric)
-    if tolerance is None or not all(getattr(cell, name) in words for name, words in tolerance.where.items()):
+    tolerance = settings.tolerances.get(cell.identity.metric)
+    if tolerance is None or not all(cell.get_column(name) in words for name, words in tolerance.where.items()):
         return 0.0
     scale = consistency.convert(tolerance.unit, cell.unit) if tolerance.unit else 1.0
     return 0.0 if scale is None else scale * tolerance.value
@@ -228,14 +230,14 @@ def _make_ambiguity_fault(cell: Printed, rows: list[Row], settings: Scorecard) -
         "dataset": [str(rows[0]["dataset"])]
     }
     name, values = next(iter(differing.items()))
-    label = getattr(cell, name) if name in MAPPED else ""
+    label = cell.get_column(name) if name in MAPPED else ""
     label = settings.names.get(label, label) if name == "system" else label
-    setting = f"scorecard.{MAPPED[name]}.{label}" if label else f"scorecard.ours.{cell.metric}.{name}"
+    setting = f"scorecard.{MAPPED[name]}.{label}" if label else f"scorecard.ours.{cell.identity.metric}.{name}"
     word = f'"{values[0]}"' if not re.fullmatch(r"[\w.-]+", values[0]) else values[0]
     listed = "; ".join(f"{key}: {', '.join(map(repr, words))}" for key, words in differing.items())
     return Fault(
         f"{listed}; say which: '{setting}={word}'",
-        f"{cell.file}, {cell.metric} of {settings.names.get(cell.system, cell.system)}",
+        f"{cell.file}, {cell.identity.metric} of {settings.names.get(cell.identity.system, cell.identity.system)}",
     )
 
 
@@ -265,7 +267,7 @@ def flatten_line(line: Line) -> Mapping[str, Any]:
     cell, row = line.cell, line.row or {}
     ends = cell.ends or (None, None)
     return {
-        **{name: getattr(cell, name) for name in COLUMNS if name not in ("value", "unit", "rounding")},
+        **{name: cell.get_column(name) for name in COLUMNS if name not in ("value", "unit", "rounding")},
         "published": cell.value, "unit": cell.unit, "rounding": cell.rounding, "published_low": ends[0], "published_high": ends[1],
         "ours": line.value if line.value is not None else line.label or None, "difference": line.difference, "low": line.low,
         "high": line.high, "tolerance": line.tolerance if line.row is not None else None, "verdict": line.verdict,
@@ -291,7 +293,7 @@ class Rows:
 
     def has(self, cell: Printed) -> bool:
         """Whether any row is of the system of a cell."""
-        names = (cell.system, self.card.names.get(cell.system, cell.system))
+        names = (cell.identity.system, self.card.names.get(cell.identity.system, cell.identity.system))
         return any(stands_for(label, names, self.card.systems) for label in self._systems)
 
     def find(self, cell: Printed) -> list[Row]:
@@ -301,29 +303,35 @@ class Rows:
         """
         alike = self._alike(cell)
         without_variant = [row for row in alike if not str(row["variant"])]
-        names_definition = cell.metric in NAMED or "variant" in select_for_metric(self.card.ours, cell.metric)
-        return alike if cell.variant or (names_definition and not without_variant) else without_variant
+        names_definition = cell.identity.metric in NAMED or "variant" in select_for_metric(
+            self.card.ours, cell.identity.metric
+        )
+        return alike if cell.identity.variant or (names_definition and not without_variant) else without_variant
 
     def others(self, cell: Printed) -> list[str]:
         """The variants of rows that would stand for a cell if it named one of them."""
-        return [] if cell.variant else sorted({str(row["variant"]) for row in self._alike(cell)} - {""})
+        return [] if cell.identity.variant else sorted({str(row["variant"]) for row in self._alike(cell)} - {""})
 
     def _alike(self, cell: Printed) -> list[Row]:
-        among = self._index.get(_make_key(cell.subset, cell.condition, cell.metric), [])
+        among = self._index.get(_make_key(cell.identity.subset, cell.identity.condition, cell.identity.metric), [])
         return [row for row in among if self._same(cell, row)]
 
     def _same(self, cell: Printed, row: Row) -> bool:
         card = self.card
         return (
-            stands_for(str(row["system"]), (cell.system, card.names.get(cell.system, cell.system)), card.systems)
-            and _fits(cell.extractor, str(row["extractor"]), card.extractors)
-            and _fits(cell.backend, str(row["backend"]), card.backends)
-            and _fits(cell.attacker, str(row["attacker"]), {})
+            stands_for(
+                str(row["system"]),
+                (cell.identity.system, card.names.get(cell.identity.system, cell.identity.system)),
+                card.systems,
+            )
+            and _fits(cell.identity.extractor, str(row["extractor"]), card.extractors)
+            and _fits(cell.identity.backend, str(row["backend"]), card.backends)
+            and _fits(cell.identity.attacker, str(row["attacker"]), {})
             # A run says at which level the training speech was anonymised, a print does not.
-            and _fits(cell.trained_on, str(row["trained_on"]).partition(" (")[0], {})
-            and cell.variant in ("", str(row["variant"]))
-            and _fits(cell.estimator, str(row["estimator"]), {})
-            and _fits(cell.input_unit, str(row["input_unit"]), {})
+            and _fits(cell.identity.trained_on, str(row["trained_on"]).partition(" (")[0], {})
+            and cell.identity.variant in ("", str(row["variant"]))
+            and _fits(cell.identity.estimator, str(row["estimator"]), {})
+            and _fits(cell.identity.input_unit, str(row["input_unit"]), {})
         )
 
 

@@ -140,9 +140,8 @@ class _Book:
 
     def key(self, cell: Printed, **other: str) -> tuple[str, ...]:
         """The identity of a cell, some words of it changed, with the common name of its system."""
-        words = dict(zip(_WORDS, cell.identity), **other)
-        words["system"] = self.names.get(words["system"], words["system"])
-        return tuple(words.values())
+        identity = cell.identity._replace(**other)
+        return identity._replace(system=self.names.get(identity.system, identity.system))
 
     def like(self, cell: Printed, **other: str) -> list[Printed]:
         """The cells that are as one, but for some words."""
@@ -158,12 +157,6 @@ class _Book:
             if all(matches):
                 groups.append((first, *(part[0] for part in matches)))
         return sorted(groups, key=lambda inputs: _order_by_nearness(cell, inputs))
-
-
-_WORDS = (
-    "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "metric", "variant", "estimator",
-    "input_unit",
-)  # fmt: skip
 
 
 def _locate(cell: Printed) -> tuple[str, str]:
@@ -211,15 +204,15 @@ def _check_repeated(cell: Printed, book: _Book) -> Iterator[_Result]:
         ends = _scale(other, cell.unit)
         if cell.ends is not None and ends is not None:
             yield _Result(overlap(cell.ends, ends), f"{other.place} prints {other.value}", elsewhere=True)
-        elif cell.ends is None and other.ends is None and cell.metric == "tag":
+        elif cell.ends is None and other.ends is None and cell.identity.metric == "tag":
             yield _Result(cell.value == other.value, f"{other.place} prints {other.value}", elsewhere=True)
 
 
 def _check_normalised(cell: Printed, book: _Book) -> Iterator[_Result]:
     """The normalised metrics of Noé 2022, Eq. 17 to 20, of trial lists."""
-    if cell.metric not in NORMALISED or cell.variant != "trial_lists" or cell.ends is None:
+    if cell.identity.metric not in NORMALISED or cell.identity.variant != "trial_lists" or cell.ends is None:
         return
-    metric, condition, function = NORMALISED[cell.metric]
+    metric, condition, function = NORMALISED[cell.identity.metric]
     oo = {"condition": "OO", "system": "original", "attacker": "unprotected", "metric": metric, "variant": ""}
     for inputs in book.together(cell, oo, {"condition": condition, "metric": metric, "variant": ""}):
         pair = [_scale(input_, input_.unit) for input_ in inputs]
@@ -239,7 +232,7 @@ def _describe_result(inputs: Sequence[Printed], result: Ends, scale: float = 1.0
 
 def _check_tag(cell: Printed, book: _Book) -> Iterator[_Result]:
     """The tag of l_w (Nautsch 2020; Noé 2022, Table 1)."""
-    if cell.metric != "tag":
+    if cell.identity.metric != "tag":
         return
     for (other,) in book.together(cell, {"metric": "l_w", "variant": ""}):
         if _locate(other) == _locate(cell) and other.ends is not None:
@@ -268,11 +261,11 @@ def _check_average(cell: Printed, book: _Book) -> Iterator[_Result]:
 
 def _list_parts(cell: Printed) -> list[tuple[str, float]]:
     """Sets and weights that the average in a cell is made of."""
-    if match := re.fullmatch(r"(\w+) \(mean of f and m\)", cell.subset):
+    if match := re.fullmatch(r"(\w+) \(mean of f and m\)", cell.identity.subset):
         return [(f"{match[1]}_trials_{sex}", 0.5) for sex in "fm"]
-    if cell.subset == "libri (mean of dev and test)":
+    if cell.identity.subset == "libri (mean of dev and test)":
         return [(f"libri_{part} (mean of f and m)", 0.5) for part in ("dev", "test")]
-    if match := re.fullmatch(r"(dev|test) \((weighted average|average)\)", cell.subset):
+    if match := re.fullmatch(r"(dev|test) \((weighted average|average)\)", cell.identity.subset):
         weights = VPC2022_WEIGHTS if match[2] == "weighted average" else WER_WEIGHTS
         return [(name.format(match[1]), weight) for name, weight in weights.items()]
     return []
@@ -280,29 +273,29 @@ def _list_parts(cell: Printed) -> list[tuple[str, float]]:
 
 def _check_hull(cell: Printed, book: _Book) -> Iterator[_Result]:
     """On the convex hull an EER is never above Kaldi's of the same scores."""
-    other = {"rocch": "kaldi", "kaldi": "rocch"}.get(cell.variant) if cell.metric == "eer" else None
+    other = {"rocch": "kaldi", "kaldi": "rocch"}.get(cell.identity.variant) if cell.identity.metric == "eer" else None
     if other is None or cell.ends is None:
         return
     for (beside,) in book.together(cell, {"variant": other}):
         if _locate(beside) == _locate(cell) and beside.ends is not None:
-            low, high = (cell, beside) if cell.variant == "rocch" else (beside, cell)
+            low, high = (cell, beside) if cell.identity.variant == "rocch" else (beside, cell)
             holds = low.ends is not None and high.ends is not None and low.ends[0] <= high.ends[1]
             yield _Result(holds, f"{other} {_describe_inputs([beside])}", bound=True)
 
 
 def _check_ranks(cell: Printed, book: _Book) -> Iterator[_Result]:
     """Rank disclosure: shares are counts of inputs, MaxD is that of the largest share, and no less than that of rank 1."""
-    if cell.source != "SRD2026" or not cell.estimator or cell.ends is None:
+    if cell.source != "SRD2026" or not cell.identity.estimator or cell.ends is None:
         return
     low, high = cell.ends
-    if cell.metric in ("idr", "rank_spread"):
-        parts = SRD_INPUTS if cell.metric == "idr" else SRD_REFERENCES
+    if cell.identity.metric in ("idr", "rank_spread"):
+        parts = SRD_INPUTS if cell.identity.metric == "idr" else SRD_REFERENCES
         yield _Result(_is_on_grid((low / 100, high / 100), parts), f"a multiple of 1/{parts}", bound=True)
-    if cell.metric == "mean_d":
+    if cell.identity.metric == "mean_d":
         for (top,) in book.together(cell, {"metric": "max_d"}):
             if top.ends is not None and _locate(top) == _locate(cell):
                 yield _Result(high >= 0 and low <= top.ends[1], f"from 0 to MaxD {top.value}", bound=True)
-    if cell.metric == "max_d":
+    if cell.identity.metric == "max_d":
         share = (2**low / SRD_REFERENCES, 2**high / SRD_REFERENCES)
         yield _Result(_is_on_grid(share, SRD_INPUTS), f"log2({SRD_REFERENCES} k/{SRD_INPUTS}) of a whole k", bound=True)
         for (first,) in book.together(cell, {"metric": "idr"}):
@@ -326,7 +319,7 @@ rate is a multiple of 0.0002), so a print is less exact than its decimals say.""
 
 def _check_recall(cell: Printed, book: _Book) -> Iterator[_Result]:
     """The unweighted average recall is the mean of the recalls of the four emotions."""
-    if cell.metric != "uar" or cell.ends is None:
+    if cell.identity.metric != "uar" or cell.ends is None:
         return
     for inputs in book.together(cell, *({"metric": "recall", "variant": name} for name in RECALLS)):
         ends = [input_.ends for input_ in inputs if input_.ends is not None]
@@ -338,7 +331,7 @@ def _check_recall(cell: Printed, book: _Book) -> Iterator[_Result]:
 
 def _check_disclosure(cell: Printed, book: _Book) -> Iterator[_Result]:
     """LID 2026: the mean is made of its positive and its other part."""
-    names = {"alid": ("pdr", "lid_plus", "ndr", "lid_minus"), "ndr": ("pdr",)}.get(cell.metric)
+    names = {"alid": ("pdr", "lid_plus", "ndr", "lid_minus"), "ndr": ("pdr",)}.get(cell.identity.metric)
     if names is None or cell.ends is None:
         return
     for inputs in book.together(cell, *({"metric": name} for name in names)):

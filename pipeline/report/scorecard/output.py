@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,13 @@ Numbers = dict[str, _Number]
 def fill_view(view: View, card: Card) -> Table:
     """A view with the published lines and ours (marked), by the column that it is sorted by; the original speech stands first."""
     cells = [
-        line.cell for line in card.lines if all(getattr(line.cell, name) in words for name, words in view.where.items())
+        line.cell for line in card.lines if all(line.cell.get_column(name) in words for name, words in view.where.items())
     ]
     printed: dict[str, Numbers] = {}
     for cell in cells:
         for column in view.columns:
             if column.where and _is_in(column, cell):
-                printed.setdefault(getattr(cell, view.down), {}).setdefault(column.head, _read_print(cell))
+                printed.setdefault(cell.get_column(view.down), {}).setdefault(column.head, _read_print(cell))
     for numbers in printed.values():
         _add_means(view, numbers)
     lines = [(_name_common(name, card), False, numbers) for name, numbers in printed.items()]
@@ -108,7 +108,7 @@ def _measure_attacks(view: View, cells: list[Printed], card: Card) -> dict[str, 
         if example is None:
             continue
         by_attack: dict[str, list[Row]] = {}
-        for row in matching.find(replace(example, extractor="", trained_on="", backend="")):
+        for row in matching.find(example.replace_columns(extractor="", trained_on="", backend="")):
             by_attack.setdefault(f"{row['extractor']} ({row['trained_on']}), {row['backend']}", []).append(row)
         for attack, rows in by_attack.items():
             if len(rows) == 1 and (number := _read_row(rows[0], example)) is not None:
@@ -119,16 +119,16 @@ def _measure_attacks(view: View, cells: list[Printed], card: Card) -> dict[str, 
 
 
 def _is_in(column: ViewColumn, cell: Printed) -> bool:
-    return all(getattr(cell, name) == word for name, word in column.where.items())
+    return all(cell.get_column(name) == word for name, word in column.where.items())
 
 
 def _find_example(view: View, column: ViewColumn, cells: list[Printed], system: str) -> Printed | None:
     """A cell of a column as it would be printed of a system: any cell of the column tells how it was measured."""
     where = column.where or next((other.where for other in view.columns if other.head in column.mean), {})
     for cell in cells:
-        same = all(getattr(cell, name) == word for name, word in where.items())
-        if same and (cell.system == ORIGINAL) is (system == ORIGINAL):
-            return replace(cell, system=system, **column.ours)
+        same = all(cell.get_column(name) == word for name, word in where.items())
+        if same and (cell.identity.system == ORIGINAL) is (system == ORIGINAL):
+            return cell.replace_columns(system=system, **column.ours)
     return None
 
 
@@ -190,8 +190,8 @@ def _write_line(line: Line, run: bool, names: Mapping[str, str]) -> list[str]:
     """A line as text; systems by their common names."""
     cell = line.cell
     about = [
-        cell.table.rpartition("/")[2], ", ".join(filter(None, [cell.metric, cell.variant, cell.estimator])), cell.subset,
-        cell.condition, names.get(cell.system, cell.system), cell.attacker, cell.extractor,
+        cell.table.rpartition("/")[2], ", ".join(filter(None, [cell.identity.metric, cell.identity.variant, cell.identity.estimator])), cell.identity.subset,
+        cell.identity.condition, names.get(cell.identity.system, cell.identity.system), cell.identity.attacker, cell.identity.extractor,
     ]  # fmt: skip
     unit = "" if cell.unit in ("tag", "", "fraction") else f"\N{NO-BREAK SPACE}{cell.unit}"
     printed = f"{cell.value}{unit}"
@@ -227,7 +227,7 @@ def _write_notes(card: Card, run: bool) -> list[str]:
         bounds = f"{CONSISTENT}: a bound or a grid is kept, which is less than to follow."
         comparison = "Each printed cell is held against the other printed cells: rounding and cutting of the print are taken into account."
         return [comparison, *([bounds] if CONSISTENT in verdicts else [])]
-    used = {line.cell.metric for line in card.lines if line.row is not None}
+    used = {line.cell.identity.metric for line in card.lines if line.row is not None}
     partial = "partial: ours does not stand on everything, so that it is not that number, near as it may be."
     return [
         "reproduced: ours lies within what may have been printed so, and the tolerance; within interval: our 95 % interval meets it.",

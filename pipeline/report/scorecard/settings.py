@@ -271,9 +271,9 @@ def refuse_unknown(changes: Changes, settings: Scorecard, cells: Iterable[Printe
     """
     names: dict[str, set[str]] = {"systems": set(), "extractors": set(), "backends": set()}
     for cell in cells:
-        names["systems"] |= {cell.system, settings.names.get(cell.system, cell.system)}
-        names["extractors"].add(cell.extractor)
-        names["backends"].add(cell.backend)
+        names["systems"] |= {cell.identity.system, settings.names.get(cell.identity.system, cell.identity.system)}
+        names["extractors"].add(cell.identity.extractor)
+        names["backends"].add(cell.identity.backend)
     faults = [
         Fault(_describe_unknown(name, sorted(names[kind] - {""})), f"scorecard.{kind}.{name}")
         for kind, labels in _list_labels(changes)
