@@ -184,7 +184,7 @@ def test_a_vector_depends_on_its_own_audio_alone(
     extractor = module.Extractor(
         module.Extractor.Settings(source=str(weights), batch_seconds=seconds), weights, "cpu", 2
     )
-    build: Any = {"ecapa": networks, "xvector": networks}[kind].build
+    build: Any = {"ecapa": networks.build_ecapa, "xvector": networks.build_xvector}[kind]
     model, _ = build(read_state(weights))
     chosen = [mixed[place] for place in places[order]]
     for wave, feature in zip(chosen, extractor.extract(chosen), strict=True):
