@@ -46,7 +46,9 @@ Numbers = dict[str, _Number]
 def fill_view(view: View, card: Card) -> Table:
     """A view with the published lines and ours (marked), by the column that it is sorted by; the original speech stands first."""
     cells = [
-        line.cell for line in card.lines if all(line.cell.get_column(name) in words for name, words in view.where.items())
+        line.cell
+        for line in card.lines
+        if all(line.cell.get_column(name) in words for name, words in view.where.items())
     ]
     printed: dict[str, Numbers] = {}
     for cell in cells:
