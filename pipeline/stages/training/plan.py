@@ -88,7 +88,7 @@ class LoadedExtractor:
     @property
     def is_adapted(self) -> bool:
         """Whether it knows anonymised speech."""
-        return self.pretrained_on != "original"
+        return self.trained_on != "original"
 
     @property
     def can_be_judged(self) -> bool:
