@@ -198,7 +198,7 @@ with initialize(config_path=None, version_base=None):
     threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
     for each in threads: each.start()
     for each in threads: each.join()
-    print([(found[k].report.seed, found[k].dataset.root, found[k].dataset.label) for k in range(4)])
+    print([(found[k].products.report.seed, found[k].dataset.root, found[k].dataset.label) for k in range(4)])
     print(GlobalHydra.instance() is before, before.is_initialized(), dict(ConfigStore.instance().repo) == options)
     print(OmegaConf.create({"x": "${oc.env:HOME}"}).x)
 """
