@@ -422,8 +422,8 @@ def test_both_centres_are_tried_with_one_training_of_the_back_end() -> None:
 
 def test_attacks_that_leave_the_enrolment_or_its_centre_untried_are_doubted() -> None:
     def said(*arguments: str) -> dict[str, str]:
-        found = planned("system=[original,b2r]", "extractor=[campplus]", "train=none", *arguments).select(EarlyFinding)
-        return {one.check: one.sentence for _, one in found if one.flagged}
+        early = planned("system=[original,b2r]", "extractor=[campplus]", "train=none", *arguments).select(EarlyFinding)
+        return {entry.finding.check: entry.finding.sentence for entry in early if entry.finding.flagged}
 
     weak = said("attacker=[ignorant,lazy_informed]", "backend=[cosine]")
     assert "attacker.NAME.enrolment_draws=3" in weak["enrolled_once"] and "backend=[…]" in weak["other_centre"]
