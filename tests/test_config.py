@@ -81,7 +81,7 @@ def test_every_option_of_every_group_composes_and_validates(group: str, option: 
 @pytest.mark.parametrize("recipe", composition.list_recipes())
 def test_every_recipe_composes(recipe: str) -> None:
     assert (composition.assets("recipes") / recipe / "README.md").is_file()
-    if (Path(__file__).parent / "e2e" / f"test_recipe_{recipe}.py").is_file():
+    if f'"{recipe}"' in (Path(__file__).parent / "e2e" / "test_recipes.py").read_text():
         return  # It may need a challenge's folder to compose, and is run there.
     assert compose(f"recipe={recipe}").recipe == recipe
 
