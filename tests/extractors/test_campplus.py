@@ -277,10 +277,11 @@ def test_level_below_silence_is_said_before_it_is_raised(small: Path) -> None:
 @pytest.mark.parametrize("n", [1, 2, 399, 400, 719])
 def test_short_audio_is_repeated_up_to_three_frames(n: int, small: Path) -> None:
     wave = noise(n, seed=n, gain=0.1)
-    short, repeated = vectors(campplus.CampplusSettings(level="keep"), small, [wave, np.resize(wave, 720)])
+    # Each by itself, since the place in a batch moves the last bit on some processors.
+    [short] = vectors(campplus.CampplusSettings(level="keep"), small, [wave])
+    [repeated] = vectors(campplus.CampplusSettings(level="keep"), small, [np.resize(wave, 720)])
     assert np.isfinite(short.vector).all() and short.weight == 1
-    # They need not stand in one batch, and on some processors a sum of another batch differs in its last bit.
-    assert np.abs(short.vector - repeated.vector).max() < 1e-6 * np.abs(repeated.vector).max()
+    assert np.array_equal(short.vector, repeated.vector)
 
 
 def test_long_audio_has_the_mean_of_its_pieces_that_are_not_silent(small: Path) -> None:
