@@ -12,14 +12,19 @@ from pipeline import products, registry, stages
 from pipeline.engine import code
 
 
-def roots() -> list[str]:
-    """Every stage, every component of ours that makes numbers, and what chooses vectors."""
-    found = [
+def task_modules() -> list[str]:
+    """The files of stages and products that hold functions of tasks: what plans, collects and words them enters no key."""
+    names = [
         module.name
         for room in (stages, products)
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
-        if module.name.endswith(".compute") or code.read_version(module.name) is not None
     ]
+    return [name for name in names if (path := code.find_source(name)) and "work: Work" in path.read_text("utf-8")]
+
+
+def roots() -> list[str]:
+    """Every file of tasks, every component of ours that makes numbers, and what chooses vectors."""
+    found = task_modules()
     for kind in registry.COMPONENT_KINDS:
         if kind != "executors":
             found += [registry.component(kind, name).__module__ for name in registry.list_own_names(kind)]
