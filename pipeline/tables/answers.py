@@ -1,6 +1,6 @@
 """What a run answers, as tables of its folder, each as parquet and as CSV: ``leaderboard``, ``attacks`` and ``differences``; and who is
 protected worst: ``speakers`` and ``worst_overlap``, which says how far two attacks agree on that (a list of the worst belongs to one attack
-on one system).
+on one system); and what would have been seen: ``limits`` and ``leak_curves``.
 
 Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.maximum` and of the rows of results
 that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
@@ -20,7 +20,8 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
     pp_d_ece, pp_eer and pp_p_chance, the share of permutations in which one of those attacks reaches pp_d_ece. l_w, its ceiling and tag: of the attack; of
     a mean the worst of its sets. alid: of this attack, with log2 of the enrolled speakers alid_ceiling, and alid_chance (ALID_0), what it is worth where any
     candidate may be the speaker. mean_d idr deid g_vd: of the extractor of the attack where it has them, else the value that discloses most, by
-    ``*_by``; of a mean over sets the mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band.
+    ``*_by``; of a mean over sets the mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band. limit: the smallest share of utterances that would have been seen
+    above the null band if they had passed unprotected, in 95 % of draws (0: this system is above it as it is); limit_rise: what they add to D_ECE.
 ``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it cannot
     be told from the strongest; held_out: EER on held-out training speakers of the system's anonymised speech, of attacks that were adapted to it.
 ``differences``: a row a subset, pair of systems, kind of attack and metric: ``difference`` = value - reference_value. under: ``strongest`` (each one's) or
@@ -47,6 +48,9 @@ the results (:mod:`pipeline.metrics.speaker_disclosure`); all numbers of one att
 ``worst_overlap``: a row a subset, system and pair of attacks, those with the strongest first. listed: length of both lists, out of n_speakers. shared: speakers
     on both (names), jaccard: over speakers on either, both with what lists drawn at random give (shared_chance, jaccard_chance); p_value: how often those
     share as many. rank_correlation: Spearman's, of d_ece of all speakers.
+``limits``: a row a subset, system and unit (``utterance`` or ``speaker``): the leak that would have been seen (:mod:`pipeline.metrics.phantoms`): share,
+    with the D_ECE that it leads to, its rise, so many units and draws, and the threshold, which is the upper end of the null band; reason: why there is none.
+``leak_curves``: a row a subset, system, unit and share of them that passes unprotected: D_ECE on average, and power, how often it is above the null band.
 """
 
 from __future__ import annotations
@@ -68,8 +72,8 @@ COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target
 LEADERBOARD = [
     "dataset", "subset", "n_sets", "system", "system_level", "anonymised", "verdict", "withheld", "rank", *ATTACK, "by_set", "n_attacks", "contenders",
     "untried", "unchecked",
-    "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
-    "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer", "pp_p_chance",
+    "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "limit", "limit_rise",
+    "eer", "eer_low", "eer_high", "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer", "pp_p_chance",
     "l_w", "l_w_ceiling", "tag", "alid_ceiling", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
     "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
 ]  # fmt: skip
@@ -96,9 +100,12 @@ OVERLAP = [
     "dataset", "subset", "system", *ATTACK, "strongest", *(f"other_{name}" for name in ATTACK), "n_speakers", "listed", "shared", "shared_chance",
     "jaccard", "jaccard_chance", "p_value", "rank_correlation", "names", "status",
 ]  # fmt: skip
+LIMITS = ["dataset", "subset", "system", "unit", "share", "d_ece", "rise", "threshold", "units", "draws", "reason"]
+CURVES = ["dataset", "subset", "system", "unit", "share", "d_ece", "power"]
 ANSWERS = ("leaderboard", "attacks", "differences")
 TABLES = {
     "leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERENCES, "speakers": SPEAKERS, "worst_overlap": OVERLAP,
+    "limits": LIMITS, "leak_curves": CURVES,
 }  # fmt: skip
 FLAGS = {"anonymised", "contends", "baseline", "unprotected", "exact", "strongest", "worst"}
 INTEGERS = {*COUNTS, "rank", "n_compared", "n_utterances", "listed", "shared"}
