@@ -81,7 +81,9 @@ class DetectionLimit:
     """The smallest leak that an evaluation sees."""
 
     share: float | None = quantity(
-        "fraction", "probability that a unit passes unprotected, from which on 95 % of draws lie above the null band", "lower"
+        "fraction",
+        "probability that a unit passes unprotected, from which on 95 % of draws lie above the null band",
+        "lower",
     )
     d_ece: float | None = quantity("bit", "D_ECE on average over draws at the limit")
     rise: float | None = quantity("bit", "that, less D_ECE without phantoms: what the leak adds", "lower")

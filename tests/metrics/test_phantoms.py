@@ -18,7 +18,9 @@ from pipeline.metrics import (
 )
 
 
-def design(random: np.random.Generator, speakers: int, each: int, step: float, spread: float) -> tuple[PhantomTrials, Trials]:
+def design(
+    random: np.random.Generator, speakers: int, each: int, step: float, spread: float
+) -> tuple[PhantomTrials, Trials]:
     """Everybody enrolled against ``each`` utterances of everybody: noise of trials, models and utterances, and on original speech
     ``step`` more for targets."""
     enrolled = np.repeat(np.arange(speakers), speakers * each)
@@ -88,7 +90,9 @@ def test_a_leak_that_is_there_already_and_one_that_nobody_could_see(random: np.r
 
 def test_speakers_leak_as_wholes_and_sets_are_weighed(random: np.random.Generator) -> None:
     first, second = (design(random, 10, 8, 5.0, 0.3)[0] for _ in range(2))
-    by_speaker = [PhantomTrials(part.protected, part.unprotected, part.is_target, part.unit // 8) for part in (first, second)]
+    by_speaker = [
+        PhantomTrials(part.protected, part.unprotected, part.is_target, part.unit // 8) for part in (first, second)
+    ]
     apart = detection_limit(by_speaker[:1], 0.12, generator=np.random.default_rng(2), draws=400)
     by_utterance = detection_limit([first], 0.12, generator=np.random.default_rng(2), draws=400)
     assert (apart.units, by_utterance.units) == (10, 80)
@@ -138,7 +142,9 @@ def test_over_twenty_designs_the_stated_limit_is_seen_in_95_percent_of_fresh_dra
     powers = []
     while len(powers) < 20:
         speakers, each = int(random.choice([8, 15, 20, 30])), int(random.choice([5, 10, 20]))
-        phantoms, trials = design(random, speakers, each, float(random.choice([2, 4, 6])), float(random.choice([0, 0.5, 1])))
+        phantoms, trials = design(
+            random, speakers, each, float(random.choice([2, 4, 6])), float(random.choice([0, 0.5, 1]))
+        )
         band = null_bands(trials_by_identity(trials, ("d_ece",)), generator=random, replicates=400)["d_ece"]
         limit = detection_limit([phantoms], band.high, generator=random)
         if limit.share:

@@ -36,10 +36,10 @@ class Activity:
     level: float
 
 
-def powers(wave: np.ndarray) -> np.ndarray:
-    """Mean square of each whole frame of a waveform [n] at 16 kHz: float64 [n // 320]."""
-    frames = wave[: len(wave) // FRAME * FRAME].reshape(-1, FRAME)
-    return np.asarray(np.einsum("ij,ij->i", frames, frames, dtype=np.float64) / FRAME)
+def powers(wave: np.ndarray, frame: int = FRAME) -> np.ndarray:
+    """Mean square of each whole frame of a waveform [n]: float64 [n // frame]."""
+    frames = wave[: len(wave) // frame * frame].reshape(-1, frame)
+    return np.asarray(np.einsum("ij,ij->i", frames, frames, dtype=np.float64) / frame)
 
 
 def detect(

@@ -34,7 +34,9 @@ def collect_limits(collected: Collection) -> None:
         curves += [about | row for row in results.records(pd.read_parquet(artefact.path(CURVES)))]
     board = collected.tables["leaderboard"].copy()
     numbered = {
-        (str(row["subset"]), str(row["system"])): place for place, row in board.iterrows() if row["status"] != "incomplete"
+        (str(row["subset"]), str(row["system"])): place
+        for place, row in board.iterrows()
+        if row["status"] != "incomplete"
     }
     kept = [row for row in limits if (row["subset"], row["system"]) in numbered]
     for row in kept:
