@@ -31,12 +31,6 @@ from pipeline.metrics.conversation import pooled_trials as pooled_trials
 from pipeline.metrics.detection import TprAtFpr as TprAtFpr
 from pipeline.metrics.detection import eer as eer
 from pipeline.metrics.detection import tpr_at_fpr as tpr_at_fpr
-from pipeline.metrics.phantoms import DetectionLimit as DetectionLimit
-from pipeline.metrics.phantoms import LeakCurve as LeakCurve
-from pipeline.metrics.phantoms import PhantomTrials as PhantomTrials
-from pipeline.metrics.phantoms import align_scores as align_scores
-from pipeline.metrics.phantoms import detection_limit as detection_limit
-from pipeline.metrics.phantoms import leak_curve as leak_curve
 from pipeline.metrics.evidence import RankLlr as RankLlr
 from pipeline.metrics.evidence import TprEvidence as TprEvidence
 from pipeline.metrics.evidence import WorstEvidence as WorstEvidence
@@ -108,6 +102,12 @@ from pipeline.metrics.order import rank_order as rank_order
 from pipeline.metrics.pav import Calibration as Calibration
 from pipeline.metrics.pav import calibrate as calibrate
 from pipeline.metrics.pav import oracle_llr as oracle_llr
+from pipeline.metrics.phantoms import DetectionLimit as DetectionLimit
+from pipeline.metrics.phantoms import LeakCurve as LeakCurve
+from pipeline.metrics.phantoms import PhantomTrials as PhantomTrials
+from pipeline.metrics.phantoms import align_scores as align_scores
+from pipeline.metrics.phantoms import detection_limit as detection_limit
+from pipeline.metrics.phantoms import leak_curve as leak_curve
 from pipeline.metrics.rank_disclosure import BetaBinomial as BetaBinomial
 from pipeline.metrics.rank_disclosure import Disclosure as Disclosure
 from pipeline.metrics.rank_disclosure import Ranks as Ranks
