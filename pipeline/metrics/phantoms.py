@@ -22,6 +22,9 @@ import numpy.typing as npt
 from pipeline.metrics._base import Array, Indices, Mask, MetricError, check_codes, check_vector, quantity
 from pipeline.metrics.information import d_ece_of_blocks
 from pipeline.metrics.pav import calibrate_rows, count_rows
+from pipeline.metrics.trial_uncertainty import trials_by_identity
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import null_bands
 
 VERSION = "detection limit 1"
 
@@ -181,6 +184,48 @@ def detection_limit(
     values = [_mean_d_ece(parts, weights, row < share) for row in numbers[:COARSE]]
     reached = float(np.mean(values))
     return DetectionLimit(share, reached, reached - begin, units, draws, "")
+
+
+def best_limit(
+    enrolled: npt.ArrayLike,
+    spoken: npt.ArrayLike,
+    unit: npt.ArrayLike,
+    *,
+    generator: np.random.Generator,
+    repeats: int = 5,
+    replicates: int = 200,
+    draws: int = 400,
+) -> DetectionLimit:
+    """The limit of detection that a list of trials can reach at best, before anything is computed.
+
+    The attacker is ideal: on protected speech, which gives nothing away, its scores are noise, and on original speech every target lies
+    above and every non-target below all noise. What is left is the protocol: how many speakers, trials and utterances there are.
+
+    Args:
+        enrolled, spoken: [n] codes of the speakers of each trial, in one numbering.
+        unit: [n] codes of what leaks as a whole.
+        generator: of the noise and of the draws.
+        repeats: draws of noise, of which the median limit is taken.
+        replicates: permutations of each null band.
+        draws: of each limit.
+
+    Raises:
+        MetricError: an empty class, or lengths that differ.
+    """
+    limits = []
+    for _ in range(repeats):
+        trials = Trials(
+            generator.standard_normal(np.size(enrolled)),
+            check_codes(enrolled, "models"),
+            check_codes(spoken, "speakers"),
+        )
+        band = null_bands(trials_by_identity(trials, ("d_ece",)), generator=generator, replicates=replicates)["d_ece"]
+        if band.high is None:
+            return DetectionLimit(None, None, None, int(np.max(check_codes(unit, "units"))) + 1, 0, band.reason)
+        original = np.where(trials.is_target, 1.0, -1.0) * (np.abs(trials.scores).max() + 1)
+        phantoms = PhantomTrials(trials.scores, original, trials.is_target, check_codes(unit, "units"))
+        limits.append(detection_limit([phantoms], band.high, generator=generator, draws=draws))
+    return sorted(limits, key=lambda limit: math.inf if limit.share is None else limit.share)[repeats // 2]
 
 
 def leak_curve(

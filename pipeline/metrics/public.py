@@ -106,6 +106,7 @@ from pipeline.metrics.phantoms import DetectionLimit as DetectionLimit
 from pipeline.metrics.phantoms import LeakCurve as LeakCurve
 from pipeline.metrics.phantoms import PhantomTrials as PhantomTrials
 from pipeline.metrics.phantoms import align_scores as align_scores
+from pipeline.metrics.phantoms import best_limit as best_limit
 from pipeline.metrics.phantoms import detection_limit as detection_limit
 from pipeline.metrics.phantoms import leak_curve as leak_curve
 from pipeline.metrics.rank_disclosure import BetaBinomial as BetaBinomial

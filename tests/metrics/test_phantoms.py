@@ -10,6 +10,7 @@ from pipeline.metrics import (
     PhantomTrials,
     Trials,
     align_scores,
+    best_limit,
     d_ece_oracle,
     detection_limit,
     leak_curve,
@@ -108,6 +109,27 @@ def test_equal_draws_give_equal_limits(random: np.random.Generator) -> None:
     phantoms, _ = design(random, 6, 4, 5.0, 0.3)
     limits = [detection_limit([phantoms], 0.3, generator=np.random.default_rng(3), draws=300) for _ in range(2)]
     assert limits[0] == limits[1]
+
+
+def test_more_speakers_and_utterances_see_less_at_best() -> None:
+    def best(speakers: int, each: int) -> float:
+        enrolled = np.repeat(np.arange(speakers), speakers * each)
+        spoken, unit = (
+            np.tile(np.repeat(np.arange(speakers), each), speakers),
+            np.tile(np.arange(speakers * each), speakers),
+        )
+        limit = best_limit(enrolled, spoken, unit, generator=np.random.default_rng(4), repeats=3, draws=200)
+        assert limit.share is not None and limit.units == speakers * each
+        return limit.share
+
+    few, more_speech, more_speakers = best(6, 5), best(6, 20), best(16, 5)
+    assert few > more_speech and few > more_speakers
+
+
+def test_two_speakers_can_show_nothing() -> None:
+    enrolled, spoken = np.repeat([0, 1], 6), np.tile(np.repeat([0, 1], 3), 2)
+    limit = best_limit(enrolled, spoken, np.tile(np.arange(6), 2), generator=np.random.default_rng(4))
+    assert limit.share is None and "too few" in limit.reason
 
 
 def test_scores_are_aligned_by_their_non_targets(random: np.random.Generator) -> None:
