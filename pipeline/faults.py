@@ -127,8 +127,7 @@ KINDS = {
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
         f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
-        f"*/spk2gender */enrolls */trials*; {VISIBLE_IDS} */text; give ids that look alike other names; rename folders and files that have them in their names with the commands given "
-        "with them, in their order",
+        f"*/spk2gender */enrolls */trials*; {VISIBLE_IDS} */text; give ids that look alike other names; rename folders and files that have them in their names",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
