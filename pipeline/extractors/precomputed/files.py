@@ -474,7 +474,7 @@ def _read_npz(path: Path, faults: Faults) -> list[_Vector]:
     if vectors.ndim != 2 or vectors.dtype.kind != "f":
         shape = " × ".join(map(str, vectors.shape))
         raise _Refused("malformed", f"'vectors' is {vectors.dtype} [{shape}], not real numbers, one row an id")
-    return _pair_with_ids(path, ids.tolist(), vectors)
+    return _pair_with_ids(path, ids.tolist(), list(vectors))
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[_Vector]:
@@ -535,7 +535,7 @@ def _read_tensor(path: Path, faults: Faults) -> list[_Vector]:
     if not tensor.is_contiguous() or sorted(rows.values()) != list(range(len(tensor))):
         raise _Refused("ids", f"{path.with_name(ROWS)} has {len(rows)} ids, not one for each of the {len(tensor)} rows")
     _warn_of_order(path, rows)
-    return _pair_with_ids(path, sorted(rows, key=rows.__getitem__), tensor.double().numpy())
+    return _pair_with_ids(path, sorted(rows, key=rows.__getitem__), list(tensor.double().numpy()))
 
 
 def _read_rows(path: Path) -> dict[str, int]:
