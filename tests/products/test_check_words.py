@@ -314,8 +314,8 @@ def test_every_sentence_is_one_that_can_be_printed():
 def test_the_table_has_the_columns_of_the_contract_and_survives_a_file(tmp_path: Path):
     place = {"dataset": "libri", "subset": "f", "system": "b2", "attacker": "semi_informed"}
     table = checks.frame([(place, words.held_out(record())), ({**place, "subset": "e"}, words.held_out(record(None)))])
-    identity = "dataset subset condition system attacker extractor trained_on backend".split()
-    assert list(table.columns) == [*identity, *"check value unit sentence flagged".split()]
+    identity = ["dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend"]
+    assert list(table.columns) == [*identity, *["check", "value", "unit", "sentence", "flagged"]]
     assert list(table["subset"]) == ["e", "f"] and (table["backend"] == "").all()
     assert list(table["flagged"]) == [True, False]
     empty = checks.frame([])

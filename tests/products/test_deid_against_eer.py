@@ -21,8 +21,8 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
 from pipeline.products import Collection
 from pipeline.products.checks import words as sentences
-from pipeline.products.checks.words import Rate
 from pipeline.products.checks.collect import collect_checks
+from pipeline.products.checks.words import Rate
 from pipeline.report import findings as grouping
 from pipeline.report import verdict
 from pipeline.report.render import render
