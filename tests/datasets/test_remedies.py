@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from pipeline.containers import source
 from pipeline.datasets import importers, trial_checks
 from pipeline.datasets.scores.columns import SCORES, SPEAKERS, TRIALS, Unclear, detect_layout
 from pipeline.errors import DataError
-from pipeline.faults import VISIBLE, VISIBLE_IDS
 from pipeline.files import write_replace_command
 
 from .conftest import Tiny
@@ -43,15 +41,6 @@ def test_a_recording_that_is_converted_is_kept(tmp_path: Path) -> None:
     (tmp_path / "ffmpeg").chmod(0o755)
     applied(f"export PATH={trial_checks.shlex.quote(str(tmp_path))}:$PATH; {source.conversion(path)}")
     assert path.read_bytes() == b"new" and (tmp_path / "a b.wav.bak").read_bytes() == b"old"
-
-
-@pytest.mark.skipif(shutil.which("perl") is None, reason="no perl here")
-def test_transcripts_keep_what_has_a_meaning_in_words(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a\u3164\u200bb \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 x\n")
-    (tmp_path / "utt2spk").write_text("a\u3164b \u2800a\ufe0f\n")
-    applied(f"{VISIBLE} utt2spk; {VISIBLE_IDS} text", tmp_path)
-    assert (tmp_path / "text").read_text() == "ab \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 x\n"
-    assert (tmp_path / "utt2spk").read_text() == "ab a\n" and "\u3164" in (tmp_path / "utt2spk.old").read_text()
 
 
 # Columns of score files ------------------------------------------------------------------------------------------------
