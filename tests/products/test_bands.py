@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from pipeline.products import find_eer_definition
 from pipeline.products.bands import rank
 from pipeline.report.leaderboard import tabulate_conditions
 from pipeline.report.table import to_latex, to_markdown, to_text
@@ -91,6 +92,14 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
     for write in (to_text, to_markdown, to_latex):
         assert "does not stand on everything" in write(tabulate_conditions(found))
         assert "does not stand on everything" not in write(tabulate_conditions(found[found["status"] == "ok"]))
+
+
+def test_attacks_are_compared_on_the_convex_hull_where_there_are_several_definitions() -> None:
+    def rows(*variants: str) -> pd.DataFrame:
+        return results.frame([{"dataset": "d", "metric": "eer", "variant": name, "value": 0.1} for name in variants])
+
+    assert find_eer_definition(rows("kaldi", "rocch")) == "rocch" == find_eer_definition(rows())
+    assert find_eer_definition(rows("speechbrain")) == "speechbrain" and find_eer_definition(rows("own")) == "own"
 
 
 @pytest.mark.parametrize("write", [to_text, to_markdown, to_latex])
