@@ -25,12 +25,6 @@ TABLES = {
 }
 """What can be wrong with any text table as a whole."""
 
-_UNSEEN = r"(?!\r?\n)(?![ \t])[\p{Cc}\p{Cf}\pZ\p{Default_Ignorable_Code_Point}\x{2800}]"
-VISIBLE = rf"perl -CSD -i.old -pe 's/{_UNSEEN}//g'"
-"""The command that takes out of tables what nobody can see, and keeps the old ones as FILE.old; their names follow."""
-VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s{{{_UNSEEN}}}{{}}gr/e'"
-"""The same in the first column alone: in the words of a transcript such characters have a meaning."""
-
 AGAIN = "copy the files again, or convert them with the command given with each file (it keeps the old one as FILE.bak)"
 """What mends audio that cannot be read; it goes on with what else does."""
 
@@ -83,7 +77,7 @@ KINDS = {
     ),
     "swapped": (
         "two sets that were renamed or copied into each other's place",
-        "put each in its own place with the command given with it",
+        "put each in its own place",
     ),
     "another-set": (
         "a set that was copied or renamed into the place of another, such as one of dev for one of test",
@@ -106,8 +100,8 @@ KINDS = {
     ),
     "names": (
         "sets of enrolment and of trials under names that do not say which belong together",
-        "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
-        "nothing to do with each other need other names, for then each is halved by itself",
+        "rename them so that they are X_enrolls with X_trials or X_trials_…; sets that have nothing to do with each other need other "
+        "names, for then each is halved by itself",
     ),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
@@ -126,15 +120,12 @@ KINDS = {
     **TABLES,
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
-        f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
-        f"*/spk2gender */enrolls */trials*; {VISIBLE_IDS} */text; give ids that look alike other names; rename folders and files that have them in their names with the commands given "
-        "with them, in their order",
+        "take the characters out of all tables, files and folders; give ids that look alike other names",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data, and reads the file of one that only decodes it",
-        "make plain files with the command given with each set, run from the folder in which the recipe ran; it executes what "
-        "wav.scp says, so read that first",
+        "write each recording as a plain file (Kaldi's wav-copy, or what the recipe's own command gives), and list those in wav.scp",
     ),
     "archive": (
         "an archive that was written anew after its wav.scp, a damaged copy, or features in the place of recordings",
@@ -156,7 +147,7 @@ KINDS = {
     ),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
-        "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
+        "restore the files, or correct the paths in wav.scp, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
         "tables; allow_partial=true goes on without them and marks the results",
     ),
     "bad-audio": (
@@ -217,11 +208,13 @@ KINDS = {
         "sets from different sources put together",
         "make the sets agree, or evaluate them separately with dataset.sets=[…]",
     ),
-    "columns": ("a list written for another tool", "rewrite it with the command given with it"),
+    "columns": (
+        "a list written for another tool",
+        "rewrite it: lines are MODEL UTTERANCE [target|nontarget]",
+    ),
     "labels": (
         "labels written with the other meaning, or scores' order taken for labels",
-        "turn them round with the command given with it, or leave the third column out everywhere: labels then follow from "
-        "the speakers",
+        "exchange the labels, or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "unknown-model": (
         "enrolment and trial lists of different data sets",
@@ -233,17 +226,12 @@ KINDS = {
     ),
     "duplicate-trial": (
         "lists joined twice",
-        "keep one line of each pair: the command given with the first of a list takes out lines that repeat another, and keeps the old "
-        "list as trials.bak; of two that contradict each other keep the right one",
-    ),
-    "models": (
-        "several models of one speaker (f1_a and f1_b of f1), as the evaluations of NIST have them; here a model is a speaker",
-        "let utt2spk and spk2gender of the enrolment set name the speaker, and let the list name the speaker as the model",
+        "keep one line of each pair; of two that contradict each other the one that is right",
     ),
     "label": (
-        "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label or the speaker, whichever is wrong; a command that is given with the first of a list leaves the third column "
-        "out, so that labels follow from the speakers, and keeps the old list as trials.bak",
+        "a mistake in the list or in utt2spk, or models that are no speakers (several models of one): here a model is a speaker, and a "
+        "trial is a target if and only if model and speaker are the same",
+        "correct the label or the speaker, whichever is wrong; or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",

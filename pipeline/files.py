@@ -236,12 +236,6 @@ def write_replace_command(path: str | Path, command: str, ending: str = "new") -
     return f"{command} && {{ mv -n {old} {kept}; mv {new} {old}; }}"
 
 
-def write_exchange_command(source: Path, target: Path) -> str:
-    """The command that puts two files or folders into each other's place."""
-    first, second, between = (shlex.quote(str(path)) for path in (source, target, f"{target}.swap"))
-    return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"
-
-
 def find_assets(kind: str) -> Path:
     """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
     package = Path(__file__).resolve().parent

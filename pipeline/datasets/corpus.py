@@ -14,10 +14,10 @@ import pandas as pd
 
 from pipeline.datasets import listings, trial_checks
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
-from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance, check_set_name
+from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance
 from pipeline.datasets.probe import Probe, describe_probes
 from pipeline.faults import Faults
-from pipeline.names import describe_difference, fold_lookalikes, join_few, make_id
+from pipeline.names import describe_difference, fold_lookalikes, join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
@@ -26,7 +26,7 @@ from pipeline.tables.run_files import SEXES_UNKNOWN
 log = logging.getLogger(__name__)
 
 
-_EMPTYING = {"another-set", "models", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+_EMPTYING = {"another-set", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
@@ -126,8 +126,7 @@ def check_lists(listing: Listing) -> tuple[list[Utterance], dict[tuple[str, str]
     _check_look_alikes(rows, faults)
     check_readers(rows, faults)
     for name, folder in listing.called:
-        # After what lies below it: commands that rename things mend them in their order.
-        check_set_name(folder, name, faults)
+        listings.report_invisible("set", name, folder, faults)
     for trial_list in listing.lists:
         trial_checks.check_trial_list(trial_list, listed, faults)
     return rows, listed
@@ -224,13 +223,13 @@ def _keep_first(rows: Sequence[Utterance], faults: Faults) -> list[Utterance]:
 
 
 def _check_visible(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that hold what nobody can see are faults, once each: those of utterances first, whose files lie in folders of speakers."""
+    """Ids that hold what nobody can see are faults, once each."""
     for kind in ("utterance", "speaker"):
         first: dict[str, Utterance] = {}
         for row in rows:
             first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
         for name, row in first.items():
-            listings.report_invisible(kind, name, row.where, faults, _find_source(name, row))
+            listings.report_invisible(kind, name, row.where, faults)
 
 
 def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
@@ -248,15 +247,6 @@ def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
                     f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
                     row.where,
                 )
-
-
-def _find_source(name: str, row: Utterance) -> Path | None:
-    """The file or folder that an id of a tree comes from."""
-    if row.path is None or row.where != str(row.path):
-        return None
-    if make_id(row.path.stem) == name:
-        return row.path
-    return next((folder for folder in row.path.parents if make_id(folder.name) == name), None)
 
 
 def _check_agreement(rows: Sequence[Utterance], what: str, value: Callable[[Utterance], str], faults: Faults) -> None:

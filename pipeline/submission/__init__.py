@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline import audio
-from pipeline.datasets import corpus, cutting, external_copy, external_files, importers, resemblance
+from pipeline.datasets import corpus, cutting, external_copy, importers, resemblance
 from pipeline.datasets.audio_cache import NO_CACHE
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, TrialList, Utterance
@@ -47,7 +47,7 @@ __all__ = ["COLUMNS", "Check", "Folder", "Named", "Report", "check_submission"]
 
 MIXED = re.compile(r"(^|_)mixed(_|$)")
 """Sets of both sexes are called so (VoicePrivacy Challenge 2026)."""
-_ROOTS = ("root", "swapped", "names", "own-table")
+_ROOTS = ("root", "names", "own-table")
 """Kinds of faults from which missing files follow."""
 
 
@@ -90,9 +90,9 @@ def check_submission(
         return Report((Check("data", "", "wrong", data.findings, 0, text, data.mend),), (text,))
     training = any(folder.copy.training for folder in folders)
     rows = [row for row in rows if training or row.role != "train"]
-    cut = external_files.Cutting(recordings, threads)
+    cut = external_copy.Cutting(recordings, threads)
     copies = [
-        external_files.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
+        external_copy.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
     ]
     originals = [row.path for row in rows if row.path]
     anonymised = [path for copy in copies for _, path in copy.chosen]
@@ -173,9 +173,8 @@ def _describe_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
     for name, count in sorted(lacking.items()):
         yield f"all {count} of {name}" if count == wanted[name] else f"{count} of {wanted[name]} of {name}"
     yield from (fault.what for fault in listed.faults.found if fault.kind in _ROOTS)
-    if not listed.faults.has("swapped"):
-        elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
-        yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
+    elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
+    yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
 
 
 def _mend_missing(side: Side) -> str:

@@ -8,7 +8,6 @@ carriage returns alone are refused with the command that converts the file. Only
 
 from __future__ import annotations
 
-import os
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,6 @@ from typing import Literal, NamedTuple
 
 from pipeline.faults import UNSEEN, Faults, escape_unprintable
 from pipeline.files import NotRegular, TooLarge, read_regular, write_replace_command
-from pipeline.names import make_id
 
 LONGEST = 2 << 30
 """Bytes of a text table: a list of some thirty million trials. What is longer is another file, or one with holes."""
@@ -137,27 +135,6 @@ def not_an_id(identifier: str) -> str:
             form = escape_unprintable(character)
             return f"{kind} ({code})" if form in (character, f"\\u{ord(character):04x}") else f"{kind} ({form}, {code})"
     return ""
-
-
-def renamed(path: Path) -> str:
-    """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
-    kept = "".join(character for character in make_id(path.name) if not not_an_id(character))
-    return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
-
-
-def _typed(path: Path) -> str:
-    """A path as a word of a shell, made of characters that can be seen."""
-    name = str(path)
-    if name.isprintable() and not UNSEEN.search(name):
-        return shlex.quote(name)
-    literal = name.replace("\\", "\\\\").replace("%", "%%")
-    seen = "".join(
-        "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
-        if not character.isprintable() or UNSEEN.match(character)
-        else character
-        for character in literal
-    )
-    return f'"$(printf {shlex.quote(seen)})"'
 
 
 def find_label_pair(labels: Iterable[str]) -> tuple[str, str] | None:

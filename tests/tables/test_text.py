@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -115,13 +114,3 @@ def test_other_ids_may_hold_anything(name: str) -> None:
 
 def test_two_ways_to_write_a_letter_are_one_id() -> None:
     assert normalise_name("e\u0301") == normalise_name("é") == "é"
-
-
-@pytest.mark.skipif(shutil.which("perl") is None, reason="no perl here")
-def test_the_command_that_takes_out_what_nobody_sees(tmp_path: Path) -> None:
-    from pipeline.faults import VISIBLE
-
-    path = tmp_path / "t"
-    path.write_bytes("a\x1b\u200bb c\u2028\td é\r\nx\ry z\n".encode())
-    subprocess.run(f"{VISIBLE} t", shell=True, check=True, cwd=tmp_path)
-    assert path.read_bytes().decode() == "ab c\td é\r\nxy z\n"
