@@ -81,11 +81,6 @@ class Copy:
                 f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
                 f"restore the files, or {place}, or leave the system out of system=[…]; {PARTIAL}",
             ),
-            "names": (
-                "files that were named by a tool",
-                "name each file after its utterance (UTTERANCE.ext), or say what is the same in all names, such as "
-                f"{names.quote_override(self.key('pattern'), '{utterance}_anon')}",
-            ),
             "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {PARTIAL}"),
             "cancelling": (KINDS["cancelling"][0], f"keep one channel, or make the files again; {PARTIAL}"),
             "no-speech": (
@@ -479,8 +474,10 @@ def _report_missing(
             f"move each file into the folder of its set, or restore it; {PARTIAL}",
         )
     elif unused and (nothing or (pattern and not gaps.allow_partial)):
-        hint = f"; {names.quote_override(copy.key('pattern'), pattern)} takes them" if pattern else ""
-        what = f"{few}{hint}; {len(gaps.missing)} utterances have no file, e.g. {gaps.missing[0][0]['utterance']}"
+        how = names.quote_override(copy.key("pattern"), pattern or "{utterance}_anon")
+        remedy = f"name each file after its utterance (UTTERANCE.ext), or say how they are called: {how}"
+        gaps.faults.kinds["names"] = ("files that were named by a tool", remedy)
+        what = f"{few}; {len(gaps.missing)} utterances have no file, e.g. {gaps.missing[0][0]['utterance']}"
         gaps.faults.add("names", what, os.path.commonpath(list(places.values())))
         return
     elif unused and not gaps.allow_partial:
