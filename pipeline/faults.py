@@ -13,20 +13,17 @@ UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 
 # kind: (likely cause, what mends it)
 TABLES = {
-    "not-a-file": (
-        "a pipe, a device or a socket in the place of a table",
-        "put a plain file there: `cat THAT > FILE` makes one of a pipe that ends",
-    ),
+    "not-a-file": ("a pipe, a device or a socket in the place of a table", "put a plain file there"),
     "too-large": ("another file than the table, or one with holes", "correct the path, or cut the table down"),
-    "encoding": (
-        "a table saved in another encoding, by a spreadsheet or an editor",
-        "convert it to UTF-8 with the command given with it",
-    ),
+    "encoding": ("a table saved in another encoding", "convert it to UTF-8 with the command given with it"),
 }
 """What can be wrong with any text table as a whole."""
 
 AGAIN = "copy the files again, or convert them with the command given with each file (it keeps the old one as FILE.bak)"
 """What mends audio that cannot be read; it goes on with what else does."""
+_PARTIAL = "allow_partial=true goes on without them and marks the results"
+_REPORTED = "dataset.protocol=reported evaluates what is there and says so above the results"
+_LINKS = "set dataset.follow_links=true if the links are yours: regular files alone are read"
 
 KINDS = {
     "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
@@ -40,14 +37,10 @@ KINDS = {
         "set dataset.root to the folder above them, or list them in a table scores.csv in dataset.root (file,subset,system,attacker: "
         "recipes/bring_your_scores/README.md), which is then all that is read",
     ),
-    "score-table": (
-        "a slip in scores.csv",
-        "correct the line (recipes/bring_your_scores/README.md has the columns)",
-    ),
+    "score-table": ("a slip in scores.csv", "correct the line (recipes/bring_your_scores/README.md has the columns)"),
     "leaves-table": (
         "an absolute path, a path with '..', or a link that points elsewhere",
-        "copy the file below the folder of the table, or move the table into a folder above all files; "
-        "dataset.follow_links=true takes links that are yours (regular files alone are read)",
+        f"copy the file below the folder of the table, or move the table into a folder above all files; {_LINKS}",
     ),
     "results": (
         "results of several evaluations under names without a date",
@@ -85,13 +78,11 @@ KINDS = {
     ),
     "edition": (
         "sets of several editions in one folder, or another edition than was asked for",
-        "set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; "
-        "dataset.protocol=reported evaluates what is there and says so above the results",
+        f"set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; {_REPORTED}",
     ),
     "protocol": (
         "a copy that was cut down or never completed, or a preparation of the data that was interrupted",
-        "restore the sets, or choose those that are whole by dataset.sets=[…]; dataset.protocol=reported evaluates what is there and "
-        "says so above the results",
+        f"restore the sets, or choose those that are whole by dataset.sets=[…]; {_REPORTED}",
     ),
     "unread-list": (
         "a list under a name or in a form that is not read here, or one that came with other data",
@@ -120,7 +111,8 @@ KINDS = {
     **TABLES,
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
-        "take the characters out of all tables, files and folders; give ids that look alike other names",
+        "take the characters, which the lines name by their codes, out of all tables and names of files; give ids that look alike "
+        "other names",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
@@ -138,36 +130,29 @@ KINDS = {
     ),
     "leaves-root": (
         "a path with '..' or a link that points elsewhere",
-        "set dataset.follow_links=true if the links are yours (regular files alone are read), or dataset.audio_root=DIR to a folder "
-        "that holds all the audio, or write absolute paths into wav.scp",
+        f"{_LINKS}; or set dataset.audio_root=DIR to a folder that holds all the audio, or write absolute paths into wav.scp",
     ),
-    "link": (
-        "links to where the audio lies, as recipes make them",
-        "set dataset.follow_links=true if the links are yours: regular files alone are read",
-    ),
+    "link": ("links to where the audio lies, as recipes make them", _LINKS),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
         "restore the files, or correct the paths in wav.scp, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
-        "tables; allow_partial=true goes on without them and marks the results",
+        f"tables; {_PARTIAL}",
     ),
     "bad-audio": (
         "an interrupted copy or conversion, or a kind of file that is not read here",
-        f"{AGAIN}, or take the utterances out of the tables; allow_partial=true goes on without them and marks the results",
+        f"{AGAIN}, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "too-long": (
         "a recording that was never cut into utterances, or a damaged header",
-        "set dataset.longest_hours as the line of the file says (a file is held in memory whole: an hour at 16 kHz takes 230 MB), "
-        "or cut the recordings",
+        "set dataset.longest_hours as the line of the file says (an hour at 16 kHz takes 230 MB of memory), or cut the recordings",
     ),
     "cancelling": (
         "a stereo recording with one channel inverted: a swapped wire, or a conversion that subtracted",
-        "keep one channel with the command given with each file, or take the utterances out of the tables; "
-        "allow_partial=true goes on without them and marks the results",
+        f"keep one channel with the command given with each file, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "no-speech": (
         "a slip in the lists, a failed recording, or an anonymiser that gave nothing back",
-        "replace the files, or take the utterances out of the tables; allow_partial=true goes on without them and marks the "
-        "results",
+        f"replace the files, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "train": (
         "a misspelt folder, or one that holds no training set, or several",
@@ -179,8 +164,7 @@ KINDS = {
         "VoicePrivacy 2022 give dataset.train=train-clean-360-asv; if they are different people after all, put a letter before their ids",
     ),
     "train-speaker": (
-        "dataset.train names a set that is evaluated, sets that were not split by speaker, or two data sets that number their "
-        "speakers alike",
+        "dataset.train names a set that is evaluated, or sets that were not split by speaker or number their speakers alike",
         "set dataset.train=DIR to speech of other speakers (for LibriSpeech test sets: train-clean-100), or take these speakers out "
         "of one of the two; if they are other people, give them other ids (utt2spk, or the folders of a tree)",
     ),
@@ -293,16 +277,15 @@ class Faults:
         """
         if not self.found:
             return
-        place = {kind: place for place, kind in enumerate(self.kinds)}
-        ordered = sorted(self.found, key=lambda fault: place[fault.kind])
+        order = list(self.kinds)
+        ordered = sorted(self.found, key=lambda fault: order.index(fault.kind))
         kinds = list(dict.fromkeys(fault.kind for fault in ordered))
-        named = len(kinds) > 1
+        head = {kind: f"[{kind}] " if len(kinds) > 1 else "" for kind in kinds}
         count = len(self.found)
         raise DataError(
             what or f"{self.about} {count} fault{'s' if count > 1 else ''}",
             where=escape_unprintable(str(where)),
-            cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
-            remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
-            faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
-                    for fault in ordered],
-        )  # fmt: skip
+            cause="; ".join(head[kind] + self.kinds[kind][0] for kind in kinds),
+            remedy="; ".join(head[kind] + self.kinds[kind][1] for kind in kinds),
+            faults=[Fault(head[fault.kind] + fault.what, fault.where, fault.kind) for fault in ordered],
+        )

@@ -65,7 +65,6 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; the exit status."""
     output.take_any_text()
     try:
-        failures.check_version(arguments)
         return _dispatch(list(arguments))
     except PipelineError as error:
         failures.list_all_faults(error)
@@ -78,20 +77,10 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     except Exception as error:
-        return _explain(error, arguments)
-
-
-def _explain(error: Exception, arguments: Sequence[str]) -> int:
-    """Say what no part of the project has explained; the exit status."""
-    explained: PipelineError | None = None
-    if isinstance(error, ImportError):
-        explained = failures.explain_import(error, arguments)
-    if isinstance(error, UnicodeEncodeError):
-        explained = failures.explain_odd_name(error)
-    status, text = failures.describe_failure(explained or error)
-    if text:
-        print(text, file=sys.stderr)
-    return status
+        status, text = failures.describe_failure(error)
+        if text:
+            print(text, file=sys.stderr)
+        return status
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,17 +85,12 @@ def rank(
         by_rule = part[part["attacker"].isin(list(attackers))]
         for name, candidates in ((", ".join(attackers), by_rule), (STRONGEST, strongest)):
             for row in candidates.nsmallest(1, "value").to_dict("records"):
-                ranked.append(dict(zip(COLUMNS, (dataset, subset, system, name, *_ranked(row, variant, edges)))))
+                value, low, high = (float(row[end]) for end in ("value", "low", "high"))
+                ends = (value, value if np.isnan(low) else low, value if np.isnan(high) else high)
+                met = [sum(end >= edge for edge in edges) for end in ends]
+                about = (dataset, subset, system, name, name_attack(row), variant, value, low, high)
+                ranked.append((*about, *met, ",".join(f"{edge:.9g}" for edge in edges), row["status"]))
     return pd.DataFrame(ranked, columns=list(COLUMNS))
-
-
-def _ranked(row: dict[Any, Any], variant: str, edges: Sequence[float]) -> Iterator[Any]:
-    value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-    yield from (name_attack(row), variant, value, low, high)
-    for end in (value, value if np.isnan(low) else low, value if np.isnan(high) else high):
-        yield sum(end >= edge for edge in edges)
-    yield ",".join(f"{edge:.9g}" for edge in edges)
-    yield row["status"]
 
 
 KIND = ProductKind(order=80, collect=collect_bands, needs_speech=False)

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from pipeline.products import find_eer_definition
 from pipeline.products.bands import rank
 from pipeline.report.bands import tabulate_conditions
 from pipeline.report.table import to_latex, to_markdown, to_text
@@ -94,6 +95,14 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
     # A table of an earlier version says nothing of it.
     found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
     assert set(bands.read(tmp_path)["status"]) == {"ok"}
+
+
+def test_attacks_are_compared_on_the_convex_hull_where_there_are_several_definitions() -> None:
+    def rows(*variants: str) -> pd.DataFrame:
+        return results.frame([{"dataset": "d", "metric": "eer", "variant": name, "value": 0.1} for name in variants])
+
+    assert find_eer_definition(rows("kaldi", "rocch")) == "rocch" == find_eer_definition(rows())
+    assert find_eer_definition(rows("speechbrain")) == "speechbrain" and find_eer_definition(rows("own")) == "own"
 
 
 @pytest.mark.parametrize("write", [to_text, to_markdown, to_latex])
