@@ -11,9 +11,8 @@ from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind, find_eer_definition, name_attack
 from pipeline.stages.averages import list_averages
 from pipeline.stages.settings import Evaluation
-from pipeline.tables import bands
-from pipeline.tables.answers import ATTACK
-from pipeline.tables.bands import COLUMNS, STRONGEST
+from pipeline.tables import answers
+from pipeline.tables.answers import ATTACK, BANDS, STRONGEST
 
 
 def list_unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
@@ -47,7 +46,7 @@ def collect_bands(collected: Collected) -> None:
     if collected.graph.left_out:
         rows = rows[rows["system"].isin(board["system"])]
     rule = ranking.model_dump(exclude={"attacker"})
-    bands.write(rank(rows, board, attackers=_rankers(collected.evaluation), **rule), collected.folder)
+    answers.write_bands(rank(rows, board, attackers=_rankers(collected.evaluation), **rule), collected.folder)
 
 
 def rank(
@@ -70,7 +69,7 @@ def rank(
         variant: definition of the EER; '' is that by which attacks are compared.
 
     Returns:
-        Columns :data:`COLUMNS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
+        Columns :data:`BANDS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
         are those of the ends of its interval (those of the value where it has none). ``status`` is that of the EER.
     """
     variant = variant or find_eer_definition(rows)
@@ -90,7 +89,7 @@ def rank(
                 met = [sum(end >= edge for edge in edges) for end in ends]
                 about = (dataset, subset, system, name, name_attack(row), variant, value, low, high)
                 ranked.append((*about, *met, ",".join(f"{edge:.9g}" for edge in edges), row["status"]))
-    return pd.DataFrame(ranked, columns=list(COLUMNS))
+    return pd.DataFrame(ranked, columns=list(BANDS))
 
 
 KIND = ProductKind(order=80, collect=collect_bands, needs_speech=False)
