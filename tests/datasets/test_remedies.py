@@ -1,4 +1,4 @@
-"""Commands that messages print keep the old file; columns that may be several things, and ids that look alike, are refused."""
+"""A command that a message prints keeps the old file; columns that may be several things, and ids that look alike, are refused."""
 
 from __future__ import annotations
 
@@ -12,20 +12,8 @@ from pipeline.containers import source
 from pipeline.datasets import importers
 from pipeline.datasets.scores.columns import SCORES, SPEAKERS, TRIALS, Unclear, detect_layout
 from pipeline.errors import DataError
-from pipeline.files import write_replace_command
 
 from .conftest import Tiny
-
-
-def test_a_file_that_is_replaced_is_kept_and_the_oldest_stays(tmp_path: Path) -> None:
-    path = tmp_path / "it's a list"
-    path.write_text("1\n")
-    for number in (2, 3):
-        command = write_replace_command(path, f'echo {number} > "{path}.new"')
-        subprocess.run(["bash", "-c", f"set -e; {command}"], check=True)
-        assert path.read_text() == f"{number}\n" and path.with_name(f"{path.name}.bak").read_text() == "1\n"
-    subprocess.run(["sh", "-c", write_replace_command(path, "false")], check=False)
-    assert path.read_text() == "3\n", "what fails changes nothing"
 
 
 def test_a_recording_that_is_converted_is_kept(tmp_path: Path) -> None:
