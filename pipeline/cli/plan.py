@@ -64,7 +64,6 @@ def lines(planned: Planned, each: bool) -> Iterator[str]:
 
 
 def _reasons(tasks: Sequence[tuple[Task, Reason]]) -> Iterator[str]:
-    """Equal reasons once, the most frequent first."""
     groups: dict[str, list[tuple[Task, Reason]]] = {}
     for task, reason in tasks:
         groups.setdefault(reason.text, []).append((task, reason))
@@ -103,7 +102,6 @@ def _audio(seconds: float) -> str:
 
 
 def _measured(estimate: Estimate) -> str:
-    """How much of a sum is not known."""
     if not estimate.unknown or estimate.is_unknown:
         return " (nothing like it was measured on this machine yet)" if estimate.unknown else ""
     return f" ({estimate.unknown} of {estimate.tasks} tasks are of kinds that were not measured on this machine yet)"

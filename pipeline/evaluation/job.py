@@ -181,11 +181,7 @@ class _Reporting(Progress):
 
 
 def _read_evaluation(run: Path, order: Order) -> Evaluation:
-    """The evaluation, from the configuration in the run folder.
-
-    Raises:
-        ConfigError: it is not the one that was sent, or cannot be had here.
-    """
+    """The evaluation, from the configuration in the run folder."""
     path = run / submit.CONFIG
     if not path.is_file() or file_digest(path) != order.config:
         raise run_files.make_changed_error(run, [submit.CONFIG])
@@ -242,7 +238,6 @@ def _report(run: Path, order: Order) -> int:
 
 
 def _list_unfinished(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
-    """What is neither done nor failed, and stands on nothing that failed."""
     down: set[Task] = set()
     unfinished = []
     for task in lacking:
@@ -256,7 +251,6 @@ def _list_unfinished(lacking: Sequence[Task], failed: Mapping[Task, PipelineErro
 def _send_again(
     evaluation: Evaluation, begun: Begun, unfinished: Sequence[Task], lacking: int, order: Order, folder: RunFolder
 ) -> str:
-    """Send what was lost once more; '' or why it is not."""
     fruitless = 0 if lacking < order.missing else order.fruitless + 1
     executor = submit.make_sender(evaluation)
     states = executor.states(status.read_sent_jobs(folder.path)[:-1]).values()

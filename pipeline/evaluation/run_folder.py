@@ -48,8 +48,6 @@ LIBRARIES = [
     "safetensors",
     "matplotlib",
 ]
-
-
 _SHORT = 200
 """Characters of the reason that a record keeps where there is no room for more; ``run.log`` and the screen have all of it."""
 
