@@ -28,12 +28,11 @@ MOST = 5
 PAGE_VERDICTS: dict[Verdict, str] = {
     "wrong": "wrong",
     "warning": "warning",
-    "unknown": "cannot be told",
     "ok": "ok",
 }
 """In the order of the page."""
 
-_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong", "unknown": "unknown"}
+_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong"}
 
 
 @dataclass(frozen=True)

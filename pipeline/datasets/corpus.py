@@ -17,7 +17,7 @@ from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance, check_set_name
 from pipeline.datasets.probe import Probe, describe_probes
 from pipeline.faults import Faults
-from pipeline.names import describe_difference, fold_lookalikes, join_few, make_id
+from pipeline.names import describe_difference, fold_lookalikes, join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
@@ -230,7 +230,7 @@ def _check_visible(rows: Sequence[Utterance], faults: Faults) -> None:
         for row in rows:
             first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
         for name, row in first.items():
-            listings.report_invisible(kind, name, row.where, faults, _find_source(name, row))
+            listings.report_invisible(kind, name, row.where, faults)
 
 
 def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
@@ -248,15 +248,6 @@ def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
                     f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
                     row.where,
                 )
-
-
-def _find_source(name: str, row: Utterance) -> Path | None:
-    """The file or folder that an id of a tree comes from."""
-    if row.path is None or row.where != str(row.path):
-        return None
-    if make_id(row.path.stem) == name:
-        return row.path
-    return next((folder for folder in row.path.parents if make_id(folder.name) == name), None)
 
 
 def _check_agreement(rows: Sequence[Utterance], what: str, value: Callable[[Utterance], str], faults: Faults) -> None:

@@ -190,7 +190,7 @@ def add_same_sex_pairs(
 
 def check_set_name(folder: Path, name: str, faults: Faults) -> None:
     """Report a folder that sets are called after, if the name that they have of it holds what nobody can see."""
-    report_invisible("set", name, str(folder), faults, folder)
+    report_invisible("set", name, str(folder), faults)
 
 
 def describe_pairs(across_sexes: bool) -> str:
@@ -293,13 +293,9 @@ def report_unknown_sets(faults: Faults, wanted: Iterable[str], names: Sequence[s
             faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
 
 
-def report_invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
-    """Report an id with characters that nobody can see; whether it has some.
-
-    ``path`` is the folder or file that it comes from: then the command that renames that is given.
-    """
+def report_invisible(kind: str, name: str, where: str, faults: Faults) -> bool:
+    """Report an id with characters that nobody can see; whether it has some."""
     problem = text.not_an_id(name)
     if problem:
-        command = f": {text.renamed(path)}" if path is not None else ""
-        faults.add("bad-id", f"the {kind} '{name}' holds {problem}{command}", where)
+        faults.add("bad-id", f"the {kind} '{name}' holds {problem}", where)
     return bool(problem)

@@ -13,12 +13,11 @@ import pandas as pd
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
-from pipeline.report import bands as conditions
 from pipeline.report import board, citations, leaderboard, render, screen, summaries
 from pipeline.report import findings as grouping
 from pipeline.report import table as tables
 from pipeline.report.figure_cache import open_cache_beside
-from pipeline.tables import answers, bands, checks, results, run_files, scores, status
+from pipeline.tables import answers, checks, results, run_files, scores, status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,8 +75,8 @@ class Result:
 
     @property
     def bands(self) -> pd.DataFrame:
-        """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.tables.bands`); none without ``bands``."""
-        return bands.read(self.folder)
+        """The minimum-EER conditions that each system meets (columns: :data:`pipeline.tables.answers.BANDS`); none without ``bands``."""
+        return answers.read_bands(self.folder)
 
     @functools.cached_property
     def leaderboard(self) -> pd.DataFrame:
@@ -146,7 +145,7 @@ class Result:
         return self._write_conditions(tables.to_latex) + metrics
 
     def _write_conditions(self, write: Callable[[tables.Table], str]) -> str:
-        text = write(conditions.tabulate_conditions(self.bands, self.systems))
+        text = write(leaderboard.tabulate_conditions(self.bands, self.systems))
         return f"{text}\n" if text else ""
 
     def to_bibtex(self) -> str:

@@ -37,7 +37,6 @@ LIBRARIES = [
     "speechbrain",
     "numpy",
     "scipy",
-    "librosa",
     "pandas",
     "pyarrow",
     "soundfile",

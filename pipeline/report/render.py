@@ -21,15 +21,14 @@ import yaml
 
 from pipeline.contracts import Plot
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, leaderboard, runs, verdict
+from pipeline.report import glossary, leaderboard, runs, verdict
 from pipeline.report.figure_cache import NOT_KEPT, FigureCache
 from pipeline.report.formats import DASH, choose_arrow
-from pipeline.report.page import answer, head, numbers, speakers
-from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.page import Download, answer, head, numbers, speakers, write_csv
 from pipeline.report.scorecard import output
 from pipeline.report.summaries import WITHIN
 from pipeline.report.table import Column, Table
-from pipeline.tables import results
+from pipeline.tables import answers, results
 from pipeline.tables.run_files import LIMITS_TITLE
 
 log = logging.getLogger(__name__)
@@ -95,8 +94,8 @@ def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any
         "sets": head.count_sets(rows),
         "answer": answer.make_answer(evaluation),
         "differences": compare_systems(evaluation),
-        "bands": bands.tabulate_runs(evaluation),
-        "bands_title": bands.TITLE,
+        "bands": tabulate_conditions(evaluation),
+        "bands_title": leaderboard.CONDITIONS,
         "limits": head.list_limits(evaluation),
         "limits_title": LIMITS_TITLE,
         "partial": head.explain_partial(evaluation, rows),
@@ -109,6 +108,18 @@ def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any
         "records": [(run, *map(_write_yaml, (run.config, run.environment, run.status))) for run in evaluation.runs],
         "style": (TEMPLATES / "style.css").read_text(encoding="utf-8"),
     }
+
+
+def tabulate_conditions(evaluation: runs.Evaluation) -> Table | None:
+    """The minimum-EER conditions that each system meets, of each run; None where nothing is ranked."""
+    systems, label = evaluation.systems, evaluation.several
+    tables = [
+        (run, leaderboard.tabulate_conditions(answers.read_bands(run.folder), systems)) for run in evaluation.runs
+    ]
+    body = [[*([run.label] if label else []), *line] for run, table in tables for line in table.body]
+    columns = [*([Column("run")] if label else []), *leaderboard.CONDITION_COLUMNS]
+    notes = dict.fromkeys(note for _, table in tables for note in table.notes)
+    return Table(columns, body, leaderboard.CONDITIONS, list(notes)) if body else None
 
 
 def _load_templates() -> jinja2.Environment:

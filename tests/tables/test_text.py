@@ -1,9 +1,8 @@
-"""Text tables of other people: what changes nothing, and what is refused with the command that mends it."""
+"""Text tables of other people: what changes nothing, and what is refused with what mends it."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,26 +41,18 @@ def test_marks_line_ends_and_blanks_change_nothing(tmp_path: Path, data: bytes) 
     ("data", "said"),
     [
         (PLAIN.encode("utf-16"), "UTF-16"),
-        (PLAIN.encode("utf-16-le"), "UTF-16LE"),
-        (PLAIN.encode("utf-16-be"), "UTF-16BE"),
         (PLAIN.encode("utf-32"), "UTF-32"),
         (PLAIN.encode("latin-1"), "ISO-8859-1"),
         (PLAIN.replace("zwei", "–2").encode("cp1252"), "WINDOWS-1252"),
         (PLAIN.replace("\n", "\r").encode(), "carriage returns alone"),
     ],
 )
-def test_other_encodings_are_refused_with_the_command_that_converts_them(
-    tmp_path: Path, data: bytes, said: str
-) -> None:
+def test_other_encodings_are_refused_with_what_converts_them(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "it's a table"
     path.write_bytes(data)
     with pytest.raises(text.Unreadable) as caught:
         text.text(path)
     assert caught.value.kind == "encoding" and said in caught.value.what
-    command = caught.value.what.split(": ")[-1]
-    subprocess.run(["sh", "-ec", command], check=True)
-    assert path.with_name(f"{path.name}.bak").read_bytes() == data
-    assert lines(path)[0] == "é1 wav/x.wav" and len(lines(path)) == 2
 
 
 def test_a_file_of_zeros_is_named_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.report import glossary, leaderboard, runs, verdict
 from pipeline.report.formats import DASH, NOTHING, format_interval, format_number, join_words
 from pipeline.report.leaderboard import Measure, format_short
-from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.page import Download, write_csv
 from pipeline.report.table import Cell, Column, Table
 from pipeline.report.table import Line as TableLine
 from pipeline.tables import answers, results
@@ -211,7 +211,7 @@ def _tabulate_further(rows: Sequence[Row]) -> Table | None:
         [str(row["label"]), *(measure.make_cell(row, format_short) for measure in measures)] for row in rows
     ]
     notes = dict.fromkeys(filter(None, (glossary.metric(measure.metric).caution for measure in measures)))
-    return Table([Column("system"), *(measure.column for measure in measures)], body, notes=list(notes))
+    return Table([Column("system"), *(Column(measure.head, "number") for measure in measures)], body, notes=list(notes))
 
 
 def _write_notes(rows: Sequence[Row], heads: Sequence[Measure], of_several_runs: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.report import findings, glossary, runs, summaries
 from pipeline.report.formats import DASH, join_words
-from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.page import Download, write_csv
 from pipeline.report.table import Column, Table
 from pipeline.report.verdict import ADVICE
 from pipeline.tables.checks import OF_NUMBERS

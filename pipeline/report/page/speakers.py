@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.report import runs, verdict
 from pipeline.report.formats import DASH, format_number, join_words
-from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.page import Download, write_csv
 from pipeline.report.table import Column, Table
 from pipeline.tables import answers, results
 from pipeline.tables.answers import ATTACK
