@@ -246,11 +246,11 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     _counts(joined, report)
     train, test = joined.classes(0), joined.classes(1)
     report.put(("method",), options.method)
-    names = ("c_ece", "cllr_l_phi")
+    elsewhere = ("c_ece", "cllr_l_phi")
     try:
-        report.put_all((), metrics.c_ece(*train, *test, method=options.method), names)
+        report.put_all((), metrics.c_ece(*train, *test, method=options.method), elsewhere)
     except Undefined as undefined:
-        report.put_all((), None, names, str(undefined))
+        report.put_all((), None, elsewhere, str(undefined))
     report.put(("cllr_f1",), metrics.cllr(*test))
     report.put(("cllr_min_f1",), metrics.cllr_min(*test))
     report.put(("d_ece_f0",), metrics.d_ece_oracle(*train))

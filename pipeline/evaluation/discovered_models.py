@@ -178,7 +178,7 @@ def _list_lacking(
     faults = []
     for label in kinds:
         if changed[label] is extractors[label]:
-            where = models.place(layout, "asv_orig")
+            where = str(models.place(layout, "asv_orig"))
             text = f"no trained model of original speech for the extractor {label} in {where}"
             faults.append(Fault(f"{text}: {remedy}", "train"))
         for system in systems if adapts else ():

@@ -101,7 +101,12 @@ def _part(run: Path, order: Order, part: int) -> int:
             where=str(run),
             remedy=f"it has 0 to {len(order.parts) - 1}",
         )
-    _mark_running(run)
+    record = status.read(run)
+    if record.get("state") == status.SUBMITTED:
+        try:
+            status.write(run, {**record, "state": "running"})
+        except OSError as error:
+            log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
     log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
     with logging_to(log_file), listen_for_signals() as stop:
         report = _Reporting(run, order, part, log_file)
@@ -147,15 +152,6 @@ def _part(run: Path, order: Order, part: int) -> int:
             return StageFailed.status
 
 
-def _mark_running(run: Path) -> None:
-    record = status.read(run)
-    if record.get("state") == status.SUBMITTED:
-        try:
-            status.write(run, {**record, "state": "running"})
-        except OSError as error:
-            log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
-
-
 class _Reporting(Progress):
     """Writes what fails, as it happens."""
 
@@ -176,7 +172,6 @@ class _Reporting(Progress):
         self.write()
 
     def write(self) -> None:
-        """Write it."""
         job_files.write_report(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
 
 
@@ -224,8 +219,17 @@ def _report(run: Path, order: Order) -> int:
             reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
             if not reason:
                 return 0
+        remedy = (
+            "run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
+            "executor.mem_gb=N gives more, and executor.retries=N has it tried more often"
+        )
+        cause = f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}"
+        lost = "was lost: the job that had it ended before it was done"
         abandoned = {
-            task: _abandon(task, reason, run) if reason else failures.make_not_begun(task) for task in unfinished
+            task: StageFailed(f"{task.label} {lost}", cause=cause, remedy=remedy)
+            if reason
+            else failures.make_not_begun(task)
+            for task in unfinished
         }
         logs = {tasks[spot]: log_file for spot, log_file in reports.logs.items()}
         collected = Collected(failed, abandoned, logs, order.first_missing - len(lacking))
@@ -270,15 +274,6 @@ def _send_again(
         folder.status(state="running")
         return f"it could not be sent again: {error.what}"
     return ""
-
-
-def _abandon(task: Task, reason: str, run: Path) -> StageFailed:
-    return StageFailed(
-        f"{task.label} was lost: the job that had it ended before it was done",
-        cause=f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}",
-        remedy="run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
-        "executor.mem_gb=N gives more, and executor.retries=N has it tried more often",
-    )
 
 
 class Collected(contracts.Executor):

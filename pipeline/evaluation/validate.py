@@ -318,7 +318,7 @@ class _Checked:
         """``train=found``; None for all else."""
         value = self.values.get("train")
         is_found = isinstance(value, Mapping) and value.get("name") == discovery.NAME
-        return self.part(FoundTraining, "train") if is_found else None  # type: ignore[no-any-return]
+        return self.part(FoundTraining, "train") if is_found else None
 
     def _entries(self, group: str) -> dict[str, Any]:
         value = self.values.get(group)
