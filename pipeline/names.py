@@ -148,7 +148,6 @@ def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) ->
 
 
 def _suggest_patterns(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
-    """Patterns that some of the names suggest, those of one case first, the most frequent first."""
     for ignore_case in (False, True):
         rows = {(str(row["utterance"]).casefold() if ignore_case else str(row["utterance"])): row for row in lacking}
         seen: Counter[str] = Counter()
@@ -167,7 +166,6 @@ def _suggest_patterns(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]
 
 
 def _find_longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Where the longest id stands in a name."""
     for length in range(len(name), 0, -1):
         for start in range(len(name) - length + 1):
             if name[start : start + length] in ids:
@@ -186,7 +184,6 @@ def _generalise(text: str, row: Mapping[str, Any], side: int) -> str:
 
 
 def _describe_pattern(pattern: Pattern) -> str:
-    """In words how names of a pattern differ from the ids."""
     before, _, behind = pattern.text.partition(PLAIN)
     parts = [f"they begin with '{before}'"] if before else []
     parts += [f"they end in '{behind}'"] if behind else []
