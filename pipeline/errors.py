@@ -159,7 +159,6 @@ def _fold_faults(faults: Sequence[Fault], most: int) -> list[str]:
 
 
 def _write_table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:
-    """Failed tasks as the lines of a table in plain text, the first ``most`` of them."""
     if not rows:
         return []
     logs = list(dict.fromkeys(row.log_file or log_file for row in rows))
@@ -319,7 +318,6 @@ def explain_full_disk(error: BaseException, where: object = "") -> StageFailed |
 
 
 def _list_chain(error: BaseException | None) -> list[BaseException]:
-    """An error and what it was raised from."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)

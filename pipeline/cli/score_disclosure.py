@@ -17,6 +17,7 @@ from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
+from pipeline.names import join_few
 from pipeline.seeds import generator
 
 PARTS = {
@@ -54,46 +55,33 @@ class Attack:
     """[N] ids."""
 
 
-def of_speakers(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
-    """Of a table SPEAKER VALUE.
-
-    Raises:
-        DataError: a candidate has no value.
-    """
-    value = _table(report, path)
-    _require(attack.names, value, path, "candidates", "give every speaker of --reference2spk a line SPEAKER VALUE")
-    values = [value[name] for name in attack.names]
-    _put(report, attack, path, values, [values[k] for k in attack.truth], slope)
-
-
-def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
-    """Of a table TRIAL VALUE. A candidate without a line has the value that all trials of its speaker have.
-
-    Raises:
-        DataError: a trial has no value, or a candidate that has no line has no such value.
-    """
-    value = _table(report, path)
-    _require(attack.trials, value, path, "trials", "give every trial of --input2spk a line TRIAL VALUE")
-    spoken = [value[name] for name in attack.trials]
-    for k, candidate in enumerate(attack.candidates):
-        own = {value_spoken for value_spoken, speaker in zip(spoken, attack.truth) if speaker == k}
-        if candidate not in value and len(own) == 1:
-            value[candidate] = own.pop()
-    remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
-    _require(attack.candidates, value, path, "candidates", remedy)
-    _put(report, attack, path, [value[name] for name in attack.candidates], spoken, slope)
-
-
-def _table(report: Report, path: Path) -> dict[str, str]:
+def _attribute(
+    options: argparse.Namespace, report: Report, attack: Attack, path: Path, slope: float | Array | None
+) -> None:
+    """Of a table SPEAKER VALUE, or TRIAL VALUE: there a candidate without a line has the value that all trials of its speaker have."""
     listed = score_joins.read_speakers(path, report.note)
-    return dict(zip(listed.ids, listed.speakers))
+    values = dict(zip(listed.ids, listed.speakers))
+    if path in options.spk2attr:
+        _require(attack.names, values, path, "give every speaker of --reference2spk a line SPEAKER VALUE")
+        own = [values[name] for name in attack.names]
+        _put(report, attack, path, own, [own[k] for k in attack.truth], slope)
+        return
+    _require(attack.trials, values, path, "give every trial of --input2spk a line TRIAL VALUE")
+    spoken = [values[name] for name in attack.trials]
+    for k, candidate in enumerate(attack.candidates):
+        own_values = {value for value, speaker in zip(spoken, attack.truth) if speaker == k}
+        if candidate not in values and len(own_values) == 1:
+            values[candidate] = own_values.pop()
+    remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
+    _require(attack.candidates, values, path, remedy)
+    _put(report, attack, path, [values[name] for name in attack.candidates], spoken, slope)
 
 
-def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, who: str, remedy: str) -> None:
+def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, remedy: str) -> None:
     missing = [name for name in ids if name not in values]
     if missing:
         raise DataError(
-            f"{len(missing)} {who} have no value: {', '.join(missing[:10])}",
+            f"{len(missing)} ids have no value: {join_few(missing, 10)}",
             where=str(path),
             cause="a table of others, or one that lacks lines",
             remedy=remedy,
@@ -214,10 +202,8 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     _lid(options, report, attack, slope)
     _ranks(options, report, attack)
     _evidence(options, report, attack)
-    for path in options.spk2attr:
-        of_speakers(report, attack, path, slope)
-    for path in options.utt2attr:
-        of_utterances(report, attack, path, slope)
+    for path in (*options.spk2attr, *options.utt2attr):
+        _attribute(options, report, attack, path, slope)
     if options.lengths:
         _lengths(options, report, attack, slope_asked)
 
@@ -331,8 +317,8 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
         report.reason(("interval", "lid"), "there is no slope")
         return
     measured = metrics.lid_of_llr(s, t) if slope is None else metrics.lid(s, t, slope)
-    for name in ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling"):
-        report.put(("lid", name), getattr(measured, name), measured.reason)
+    names = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling")
+    report.put_all(("lid",), measured, names, measured.reason)
     for part in dataclasses.fields(measured.chance):
         report.put(("lid", f"{part.name}_chance"), getattr(measured.chance, part.name), "no candidate has such a value")
     means = measured.speaker_alid
@@ -347,8 +333,7 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
         report.put(("null_band",), None, OFF)
         report.reason(("interval",), OFF)
         return
-    for name, interval in metrics.intervals(metrics.lid_by_speaker(s, t, slope)).items():
-        report.interval(("lid", name), interval)
+    report.intervals_of(metrics.intervals(metrics.lid_by_speaker(s, t, slope)), "lid")
     metric = metrics.lid_by_identity(s, t, None if options.slope == "loso" else slope)
     random = generator(options.seed, "null band over candidates")
     report.bands(metrics.null_bands(metric, generator=random, replicates=options.replicates))
@@ -361,8 +346,7 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
         if name not in ("n_candidates", "n_trials", "reason"):
             report.put(("rank_llr", name), value, measured.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
-    for name in ("population", "value", "chance", "tied"):
-        report.put(("pi_link", name), getattr(curve, name))
+    report.put_all(("pi_link",), curve, ("population", "value", "chance", "tied"))
     if not options.replicates:
         return
     interval = metrics.intervals(metrics.srd_by_speaker(s, t, options.ties))["idr"]
@@ -370,12 +354,10 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
         ends = metrics.llr_of_share([interval.low, interval.high], len(attack.names))
         interval = dataclasses.replace(interval, low=float(ends[0]), high=float(ends[1]))
     report.interval(("rank_llr", "rank_one"), interval)
-    for name, interval_of in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
-        report.interval(tuple(name.split(".", 1)), interval_of)
+    report.intervals_of(metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)))
 
 
 def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> None:
-    """What pools all trials: the strongest evidence, rates at few alarms, linkability."""
     n, n_candidates = attack.scores.shape
     claimed, spoken = np.tile(np.arange(n_candidates), n), np.repeat(attack.truth, n_candidates)
     trials = metrics.Trials(attack.scores.ravel(), claimed, spoken)
@@ -392,10 +374,7 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
                 report.put(("tpr_at_fpr", f"{fpr:g}", name), value, measured.reason or "no target is accepted")
     target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
-    try:
-        report.put(("d_sys", "vpc"), metrics.d_sys(target, nontarget, variant="vpc"))
-    except Undefined as undefined:
-        report.put(("d_sys", "vpc"), None, str(undefined))
+    report.put_defined(("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
     if not options.replicates:
         return
     rates = [f"tpr_at_fpr.{fpr:g}" for fpr in FPRS if report.values["tpr_at_fpr"][f"{fpr:g}"]["tpr"] is not None]
@@ -408,8 +387,7 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
             replicates=options.replicates,
             generator=random,
         )
-    for name, interval in ends.items():
-        report.interval(tuple(name.split(".", 1)), interval)
+    report.intervals_of(ends)
 
 
 def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_asked: str | float) -> None:
@@ -418,8 +396,7 @@ def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_
     curve = metrics.length_curve(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
     )
-    for name in ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"):
-        report.put(("length", name), getattr(curve, name))
+    report.put_all(("length",), curve, ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"))
     report.put(("length", "panel"), [attack.names[k] for k in curve.panel])
     report.put(("length", "alid"), None if curve.reason else curve.alid, curve.reason)
     report.put(("length", "slopes"), None if curve.reason else curve.slopes, curve.reason)
@@ -429,5 +406,4 @@ def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_
     metric = metrics.length_by_speaker(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
     )
-    for name, interval in metrics.intervals(metric).items():
-        report.interval(("length", *name.split(".", 1)), interval)
+    report.intervals_of(metrics.intervals(metric), "length")

@@ -171,7 +171,6 @@ def _write_audio_notes(collected: Collected, data: Prepared, folder: Path) -> No
 
 
 def _list_scores(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
-    """Where the scores lie that were measured."""
     for product in graph.select(Measurement):
         for name, value in product.ref.task.inputs.items():
             if isinstance(value, Ref):
@@ -194,12 +193,10 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 
 def _lacking(artefact: Artefact) -> str:
-    """What a measure lacks beside what the counts of its rows tell, in words."""
     return str(artefact.record["notes"].get("lacking", ""))
 
 
 def _without_partial(row: dict[str, Any], lacking: str) -> dict[str, Any]:
-    """The row itself if it stands on everything, else without its numbers."""
     if row["status"] != "partial":
         return row
     text = "; ".join(filter(None, [f"stands on {row['n_used']} of {row['n_expected']}", lacking]))

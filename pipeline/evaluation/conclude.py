@@ -109,11 +109,7 @@ def conclude(begun: Begun, folder: RunFolder) -> Result:
 
 
 def _execute(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
-    """Run the tasks of a graph; what of it stands on no failed task, and what failed.
-
-    Raises:
-        PipelineError: nothing does.
-    """
+    """Run the tasks of a graph; what of it stands on no failed task, and what failed."""
     try:
         run.execute(graph.tasks)
     except PipelineError as error:
@@ -127,7 +123,6 @@ def _execute(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
 
 
 def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, str], Collected]:
-    """What the trainings say of themselves, and the results, written into the run folder. It can be done again."""
     outcome, device = begun.run.outcome, begun.machine.device
     trained = summarise_trainings(graph.tasks, outcome)
     collected = collect(graph, begun.data, outcome, folder.path, folder.id, device, begun.run.evaluation)

@@ -155,7 +155,6 @@ def layout_of(dataset: DatasetSettings) -> Layout:
 def _chosen(
     key: str, suffix: Any, offered: Mapping[str, FoundCopy], layout: Layout, faults: list[Fault]
 ) -> list[FoundCopy]:
-    """The copies that an entry stands for: those of a suffix or of several, all without one."""
     where = f"system.{key}"
     if not offered:
         faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}; {_without_copies(layout)}", where))
@@ -193,7 +192,6 @@ def _complete(chosen: list[FoundCopy], needed: list[str], passed_over: list[str]
 
 
 def _without_copies(layout: Layout) -> str:
-    """What can be evaluated of a folder that holds original speech alone."""
     more = (
         ""
         if models.choose_original_model(layout) is not None or layout.edition in ("2020", "2022")
@@ -214,7 +212,6 @@ def looked_for(layout: Layout) -> str:
 
 
 def _values(copy: FoundCopy) -> dict[str, Any]:
-    """A copy as the plain values of an external system."""
     return {
         "name": KIND,
         "root": str(copy.root),

@@ -160,7 +160,7 @@ def test_attributes_of_speakers_and_of_utterances(call: Call) -> None:
     # Without a value for candidates, of trials that differ within a speaker.
     Path("utt2mood").write_text("".join(f"u{i:03} group{c}\n" for i, c in enumerate(moods)))
     status, out, err = call(*options, "--utt2attr", "utt2mood")
-    assert (status, out) == (3, "") and "candidates have no value" in err and "give every candidate" in err
+    assert (status, out) == (3, "") and "ids have no value" in err and "give every candidate" in err
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_attributes_of_speakers_and_of_utterances(call: Call) -> None:
         (["--dev-scores", "scores"], 2, "learns nothing from them"),
         (["--lengths", "0"], 2, "whole number from 1 on"),
         (["--lengths", "7"], 3, "no speaker has 7 trials"),
-        (["--spk2attr", "input2spk"], 3, "8 candidates have no value: s00, s01"),
-        (["--utt2attr", "classes"], 3, "48 trials have no value: u000, u001"),
+        (["--spk2attr", "input2spk"], 3, "8 ids have no value: s00, s01"),
+        (["--utt2attr", "classes"], 3, "48 ids have no value: u000, u001"),
         (
             [
                 "--slope", "softmax", "--dev-scores", "scores", "--dev-input2spk", "input2spk", "--dev-reference2spk",

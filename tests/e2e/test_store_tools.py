@@ -115,7 +115,7 @@ def test_a_run_beside_which_its_artefacts_are_removed_ends_well(
 
     monkeypatch.setattr(run_folder.Recording, "begin", begin)
     status, out, err = command(*asked)
-    assert status == 0 and "removed " in out and "still goes on" in out, err
+    assert status == 0 and "removed " in out and "still go on" in out, err
     report = Path(out.splitlines()[-1])
     assert counts(out)[1] > 0 and same(first, report.parent)
     assert counts(command(*asked)[1])[1] == 0
