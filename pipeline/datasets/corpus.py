@@ -25,7 +25,6 @@ from pipeline.tables.run_files import SEXES_UNKNOWN
 
 log = logging.getLogger(__name__)
 
-
 _EMPTYING = {"another-set", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
@@ -399,10 +398,7 @@ def report_lacking_classes(sets: Iterable[TrialSet], where: Mapping[str, str], f
 _BOOKS = re.compile(r"((?:sp[\d.]+-)?[1-9]\d{0,4})[-_]([1-9]\d{2,5})(?:[-_]\d{4,}(?:[-_].*)?)?")
 """READER-CHAPTER-NUMBER, and whatever augmentation writes around it; no number in the id of a model."""
 
-
 _VIDEOS = re.compile(r"(id\d{5})[-_/](.+)")
-
-
 _SPED = re.compile(r"[-_]sp[\d.]+$")
 
 

@@ -14,7 +14,6 @@ from pipeline.tables import text
 SCORES = ("enroll_id", "trial_id", "score")
 TRIALS = ("enroll_id", "trial_id", "label")
 SPEAKERS = ("id", "speaker")
-
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
 
 UNUSED = "unused "

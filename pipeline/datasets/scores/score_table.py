@@ -41,7 +41,6 @@ from pipeline.files import NotRegular, open_regular
 from pipeline.tables import bounds
 
 __all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read_table"]
-
 Array = npt.NDArray[np.float64]
 
 ID = pa.dictionary(pa.int32(), pa.string())
@@ -53,7 +52,6 @@ TRIAL_SCORES, MATRIX = "scores.parquet", "scores.safetensors"
 _BLOCK, _LONGEST_LINE, _LARGEST_PIPE = 1 << 24, 1 << 20, 8 << 30
 _SAMPLE = 1000
 _OUR_COLUMNS = {"model_speaker", "speaker", "model", "utterance"}
-
 Columns = dict[str, pa.ChunkedArray]
 
 
