@@ -378,9 +378,7 @@ def test_what_is_kept_in_memory_changes_no_byte(
 ) -> None:
     computed: list[View] = []
     frames = Learner._frames
-    monkeypatch.setattr(
-        Learner, "_frames", lambda self, views: (computed.extend(views), frames(self, views))[1]
-    )
+    monkeypatch.setattr(Learner, "_frames", lambda self, views: (computed.extend(views), frames(self, views))[1])
     whole = tuned(tmp_path / "whole", begun)
     # Each view once, and one of them again to say how large they are.
     assert len(computed) == len(set(computed)) + 1

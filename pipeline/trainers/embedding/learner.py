@@ -10,7 +10,7 @@ import torch
 from pipeline.nets import training
 from pipeline.nets.checkpoints import add_prefix, take_prefix
 from pipeline.nets.margin import AngularMargin
-from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.speechbrain_networks import FrontEnd
 from pipeline.nets.trainable import Sizes, find_trainable
 from pipeline.nets.training import rate_of_cosine, rate_of_triangle, seed_torch
 from pipeline.trainers.embedding.crops import Batch
