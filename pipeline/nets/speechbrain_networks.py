@@ -146,53 +146,31 @@ class PackedEcapa(torch.nn.Module):
         aggregated: torch.Tensor = self.aggregation(joined, self.aggregation.taps(layout))
         return aggregated
 
-    def parts(self) -> list[torch.nn.Module]:
-        """What works frame by frame, for ``torch.compile``."""
-        return [self.first, *(block.chain for block in self.blocks), self.aggregation]
-
 
 class EcapaBlock(torch.nn.Module):
-    """A block of convolutions, the inner ones in a chain over groups of channels, then squeeze and excitation."""
-
-    def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.chain = Chain(block, dtype)
-        self.excitation = Excitation(block.se_block)
-        self.shortcut = None if block.shortcut is None else Convolution(block.shortcut.conv, dtype=dtype)
-
-    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
-        """Frames [T, in] to [T, out]."""
-        inner: torch.Tensor = self.chain(x, self.chain.taps(layout))
-        gates = self.excitation(layout.means(inner)).to(inner.dtype)
-        inner *= layout.spread(gates)
-        inner += x if self.shortcut is None else self.shortcut(x)
-        return inner
-
-
-class Chain(torch.nn.Module):
-    """What a block does frame by frame: a layer, Res2Net's chain of convolutions, and a layer."""
+    """A layer, Res2Net's chain of convolutions over groups of channels, a layer, then squeeze and excitation."""
 
     def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
         super().__init__()
         self.before = _tdnn(block.tdnn1, dtype)
         self.inner: Any = torch.nn.ModuleList(_tdnn(layer, dtype) for layer in block.res2net_block.blocks)
         self.after = _tdnn(block.tdnn2, dtype)
+        self.excitation = Excitation(block.se_block)
+        self.shortcut = None if block.shortcut is None else Convolution(block.shortcut.conv, dtype=dtype)
 
-    def taps(self, layout: Layout) -> torch.Tensor | None:
-        """The rows that the convolutions of the chain gather in a layout."""
-        first: Convolution = self.inner[0]
-        return first.taps(layout)
-
-    def forward(self, x: torch.Tensor, taps: torch.Tensor | None) -> torch.Tensor:
-        """Frames [T, in] to [T, out], with the rows that the chain gathers."""
-        x = self.before(x)
-        _, *groups = x.chunk(len(self.inner) + 1, dim=1)
+    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames [T, in] to [T, out]."""
+        hidden = self.before(x)
+        _, *groups = hidden.chunk(len(self.inner) + 1, dim=1)
         before = None
         for group, layer in zip(groups, self.inner, strict=True):
-            before = layer(group if before is None else group + before, taps)
+            before = layer(group if before is None else group + before, layer.taps(layout))
             group.copy_(before)
-        frames: torch.Tensor = self.after(x)
-        return frames
+        inner: torch.Tensor = self.after(hidden)
+        gates = self.excitation(layout.means(inner)).to(inner.dtype)
+        inner *= layout.spread(gates)
+        inner += x if self.shortcut is None else self.shortcut(x)
+        return inner
 
 
 class Excitation(torch.nn.Module):
@@ -370,10 +348,6 @@ class PackedXvector(torch.nn.Module):
         variance = layout.sums((x - layout.spread(mean)).square_()) / (layout.lengths[:, None] - 1)
         pooled = torch.cat([mean + _MEAN_OFFSET, variance.sqrt() + _DEVIATION_OFFSET], dim=1)
         return torch.nn.functional.linear(pooled, self.weight, self.bias)
-
-    def parts(self) -> list[torch.nn.Module]:
-        """What works frame by frame, for ``torch.compile``."""
-        return list(self.layers)
 
 
 class XvectorLayer(torch.nn.Module):

@@ -249,16 +249,14 @@ def test_loading_says_that_a_file_may_not_be_read_and_not_that_it_is_damaged(
 ) -> None:
     from pipeline.errors import ModelMissing
     from pipeline.extractors.ge2e import network as encoder
-    from pipeline.extractors.phones import network as phones
-    from pipeline.extractors.wavlm import backbone, layouts
+    from pipeline.extractors.wavlm import layouts
     from pipeline.nets import states
 
     for load, name in (
         (encoder.load, "pretrained.pt"),
-        (phones.read, "phones.safetensors"),
-        (backbone.read_checkpoint, "pytorch_model.bin"),
+        (states.read_checkpoint, "pytorch_model.bin"),
         (lambda path: layouts.read_configuration(path.parent), layouts.CONFIG),
-        (lambda path: states.read_tensors(path, "model.safetensors"), "model.safetensors"),
+        (states.read_tensors, "model.safetensors"),
     ):
         path = tmp_path / name
         path.write_bytes(b"weights")

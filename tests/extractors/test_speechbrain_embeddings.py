@@ -226,16 +226,6 @@ def test_bfloat16_is_close_and_not_the_same(kind: str, weights: Path, mixed: lis
     assert 1e-8 < max(moved) < 2e-4
 
 
-@pytest.mark.slow
-def test_compiled_layers_give_the_same(kind: str, weights: Path, mixed: list[np.ndarray]) -> None:
-    module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
-    plain, fused = (
-        module.Extractor(module.Extractor.Settings(compile=compile), weights, "cpu", 2).extract(mixed)
-        for compile in (False, True)
-    )
-    assert max(distance(a.vector, b.vector) for a, b in zip(plain, fused, strict=True)) < 1e-9
-
-
 @pytest.mark.gpu
 def test_cpu_and_gpu_agree(kind: str, weights: Path, mixed: list[np.ndarray]) -> None:
     if not torch.cuda.is_available():

@@ -60,9 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.parametrize(
-    "settings", [TINY, XVECTOR, TINY.model_copy(update={"speeds": (0.9, 1.1), "noise_db": (0.0, 9.0)})]
-)
+@pytest.mark.parametrize("settings", [TINY, XVECTOR, TINY.model_copy(update={"speeds": (0.9, 1.1)})])
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
     tmp_path: Path, settings: EmbeddingSettings
 ) -> None:
@@ -259,29 +257,6 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
         Trainer.train(TINY.model_copy(update={"steps": None, "epochs": None}), AUDIO, tmp_path)
 
 
-def test_a_compiler_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(frames: torch.Tensor) -> torch.Tensor:
-        raise OSError("no C++ compiler")
-
-    monkeypatch.setattr(torch, "compile", lambda network: fails)
-    with pytest.raises(ConfigError, match=r"does not work .*no C\+\+ compiler.*train\.compile"):
-        Trainer.train(TINY.model_copy(update={"compile": True}), AUDIO, tmp_path)
-
-
-def test_trying_the_compiled_network_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = contents(trained(tmp_path / "plain"))
-    monkeypatch.setattr(torch, "compile", lambda network: network)
-    made = contents(trained(tmp_path / "compiled", TINY.model_copy(update={"compile": True})))
-    assert made["embedding_model.safetensors"] == expected["embedding_model.safetensors"]
-
-
-@pytest.mark.slow
-def test_a_compiled_network_learns_the_same(tmp_path: Path) -> None:
-    plain = record(trained(tmp_path / "plain"))["loss"]
-    compiled = record(trained(tmp_path / "compiled", TINY.model_copy(update={"compile": True})))["loss"]
-    np.testing.assert_allclose(compiled, plain, rtol=1e-2)
-
-
 @pytest.mark.parametrize("settings", [TINY, XVECTOR])
 def test_bfloat16_is_for_what_is_between_and_not_for_what_is_kept(tmp_path: Path, settings: EmbeddingSettings) -> None:
     wide = trained(tmp_path / "wide", settings)
@@ -435,7 +410,7 @@ def test_held_out_speakers_are_not_trained_on(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    settings = TINY.model_copy(update={"noise_db": (0.0, 10.0), "verify_every": 2})
+    settings = TINY.model_copy(update={"verify_every": 2})
     expected = contents(trained(tmp_path / "expected", settings, MANY))
     scratch, folder = tmp_path / "scratch", tmp_path / "made"
     scratch.mkdir()
