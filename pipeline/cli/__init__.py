@@ -5,13 +5,13 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 
 from pipeline.cli import failures, output
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.names import suggest_names
 from pipeline.version import __version__
 
 VERBS = {
@@ -96,7 +96,5 @@ def _dispatch(arguments: list[str]) -> int:
     if not verb or verb.startswith("-") or "=" in verb:
         verb, words = "run", arguments
     if verb not in MODULES:
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
+        raise ConfigError(f"there is no verb `{verb}`", remedy=suggest_names(verb, VERBS))
     return int(importlib.import_module(f"pipeline.cli.{MODULES[verb]}").main(verb, words))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import yaml
 from pipeline import conformance, host
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
+from pipeline.names import suggest_names
 from pipeline.registry import COMPONENT_KINDS, Kind, component, list_names
 from pipeline.tables import bounds
 from pipeline.weights.find import default_models
@@ -29,10 +29,9 @@ def main(arguments: Sequence[str]) -> int:
     kinds = [kind for kind in COMPONENT_KINDS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
         component_names = sorted({name for kind in COMPONENT_KINDS for name in _names(kind)})
-        near = difflib.get_close_matches(options.name, component_names, n=2)
         raise ConfigError(
             f"there is no component '{options.name}'" + (f" among the {options.kind}" if options.kind else ""),
-            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(component_names)}",
+            remedy=suggest_names(options.name, component_names),
         )
     faults: list[Fault] = []
     for kind in kinds:

@@ -7,7 +7,6 @@ programs, and of Hydra itself is refused all the same, for a run would go by it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import shlex
 import sys
@@ -23,6 +22,7 @@ from pipeline.errors import ConfigError, DataError, Fault, PipelineError
 from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
 from pipeline.files import find_assets as assets
+from pipeline.names import suggest_names
 from pipeline.registry import component
 from pipeline.stages.settings import Evaluation
 
@@ -313,15 +313,12 @@ def _explain(error: Exception, line: CommandLine) -> ConfigError:
             remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is; an option file needs its "
             "package line and defaults as in conf/ or recipes/",
         )
-    names = list_options(group, line)
-    near = difflib.get_close_matches(wanted, names, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     misplaced = option_files.find_misplaced(wanted, line.folders)
     return ConfigError(
         f"there is no option '{wanted}' in the group {group}",
         where=f"{group}={wanted}",
         cause=f"{misplaced} is not {group}/{wanted}.yaml in the folder of options" if misplaced else "",
-        remedy=f"{hint}known: {', '.join(names)}; options of your own are found with --config-dir DIR, as DIR/{group}/NAME.yaml",
+        remedy=f"{suggest_names(wanted, list_options(group, line))}; options of your own are found with --config-dir DIR, as DIR/{group}/NAME.yaml",
     )
 
 

@@ -88,7 +88,6 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     )
     for line in (*evaluation_asked.models.passed_over, *list_needed(evaluation_asked)):
         print(line)
-    evaluation.check_training(evaluation_asked)
     report = evaluation.check_submission(evaluation_asked, options.training)
     if isinstance(report, str):
         if options.asks:

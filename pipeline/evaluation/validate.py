@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -15,6 +14,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation import discovered_models, discovery, labels
 from pipeline.evaluation.discovered_models import FoundTraining
+from pipeline.names import suggest_names
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import COMPONENT_KINDS, Kind, component
 from pipeline.report import glossary
@@ -150,7 +150,7 @@ def _check_products(
         faults.append(Fault(text, f"system.{ORIGINAL}"))
     baseline = report.baseline if report is not None and not from_scores else ""
     if baseline and systems and baseline not in systems:
-        text = f"no system {baseline} is chosen: {_near(baseline, list(systems))}"
+        text = f"no system {baseline} is chosen: {suggest_names(baseline, list(systems))}"
         faults.append(Fault(text, "report.baseline"))
     if from_scores and values.get("fusion"):
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
@@ -193,12 +193,6 @@ def _use_models(
         backends=read.backends,
         lacking=models.lacking + read.lacking,
     )
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    """The names that there are, the nearest first."""
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    return (f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names)}"
 
 
 def _refuse(faults: Sequence[Fault]) -> None:
@@ -259,7 +253,7 @@ class _Checked:
                 chosen[label] = self.component(kind, where, value=entry)
                 continue
             others = [f"{group}.{other}" for other in entries if other != label]
-            self.faults.append(Fault(f"no {group} of this label is chosen: {_near(where, others)}", where))
+            self.faults.append(Fault(f"no {group} of this label is chosen: {suggest_names(where, others)}", where))
         return chosen
 
     def attackers(self) -> dict[str, AttackerSettings]:
@@ -287,7 +281,9 @@ class _Checked:
             for name in mean.metrics:
                 where = f"averages.{label}.metrics"
                 if name not in metrics:
-                    self.faults.append(Fault(f"no metric is called '{name}'; {_near(name, list(metrics))}", where))
+                    self.faults.append(
+                        Fault(f"no metric is called '{name}'; {suggest_names(name, list(metrics))}", where)
+                    )
                 elif metrics[name].unit == "tag":
                     self.faults.append(Fault(f"{name} is a word and has no mean: leave it out", where))
             other = first.setdefault(mean.subset, label)
@@ -340,7 +336,7 @@ def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
 
 
 def _unknown(name: str, where: str, keys: Sequence[str]) -> Fault:
-    return Fault(f"unknown key; {_near(name, keys)}", f"{where}.{name}" if where else name)
+    return Fault(f"unknown key; {suggest_names(name, keys)}", f"{where}.{name}" if where else name)
 
 
 def _with_original(systems: dict[str, Any]) -> dict[str, Any]:
