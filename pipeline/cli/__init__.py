@@ -23,7 +23,7 @@ VERBS = {
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
-    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables, scorecard (see export --help)",
+    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables (see export --help)",
     "doctor": "whether this machine will do: versions, devices, disks, models, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
