@@ -20,7 +20,7 @@ VERBS = {
     "train": "train the extractors whose source is `trained`, print where the weights are",
     "status": "how far a run is, where, and what failed: status [RUN] [--follow] (see status --help)",
     "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
-    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
+    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
     "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables (see export --help)",

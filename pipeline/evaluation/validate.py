@@ -62,16 +62,13 @@ class _NoTraining(ComponentSettings):
     name: Literal["none"] = numeric("none")
 
 
-def validate(
-    values: Mapping[str, Any], recipe: str, without_models: bool = False, without_data: bool = False
-) -> Evaluation:
+def validate(values: Mapping[str, Any], recipe: str, without_models: bool = False) -> Evaluation:
     """Check a composed configuration and make the evaluation of it.
 
     Args:
         values: as composed.
         recipe: its name.
         without_models: what of models and vectors is not there is no fault: nothing is to be computed with them.
-        without_data: the folder of the data set is not looked at. What is found in it is left out: copies, models and vectors.
 
     Raises:
         ConfigError: with every fault of the configuration.
@@ -84,26 +81,23 @@ def validate(
         host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.component("executors", "executor", "local")
-    if dataset is not None and not faults and not without_data:
+    if dataset is not None and not faults:
         _refuse(discovery.of_another_edition(dataset, recipe))
     from_scores = dataset is not None and dataset.is_given
     passed_over: list[str] = []
     train, takes_models = (None, False) if from_scores else (checked.training(), checked.found_training() is not None)
     if not from_scores:
-        systems = values.get("system")
-        named = (
-            discovery.left_out(systems) if without_data else discovery.systems(systems, dataset, faults, passed_over)
-        )
+        named = discovery.systems(values.get("system"), dataset, faults, passed_over)
         checked.values = {**values, "system": named}
     components = checked.all_components(from_scores)
     attackers = {} if from_scores else checked.attackers()
     products = _check_products(checked, components, scorecard, from_scores)
     models = FoundModels()
-    if not faults and not from_scores and not without_data:
+    if not faults and not from_scores:
         models = _use_models(components, dataset, train, attackers, takes_models, faults)
     if not without_models:
         faults += models.lacking
-    if not faults and not from_scores and not without_data and not models.lacking:
+    if not faults and not from_scores and not models.lacking:
         components["extractors"] = _resolved(components["extractors"], train, dataset)
         faults += _without_trainer(components["extractors"], train, attackers, components["backends"], models)
     _refuse(faults)

@@ -109,10 +109,10 @@ def validate(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
 
     def call(given: Folder, *more: str) -> Said:
-        table = tmp_path / "found.csv"
+        table = tmp_path / "found.findings.csv"
         status = cli.run(
             [
-                "validate", "dataset=kaldi", f"dataset.root={given.root}", "system=original", f"--csv={table}",
+                "validate", "dataset=kaldi", f"dataset.root={given.root}", "system=original", f"--html={tmp_path / 'found.html'}",
                 f"+system.mine={{name: external, root: {given.sub}, level: speaker}}", "runtime.threads=2", *given.options, *more,
             ]
         )  # fmt: skip
