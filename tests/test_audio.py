@@ -128,12 +128,7 @@ def test_an_empty_waveform_makes_a_sound_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "subtype", "tolerance"),
-    [
-        ("a.wav", "PCM_24", 1e-6),
-        ("a.wav", "FLOAT", 0),
-        ("a.flac", "PCM_16", 1e-4),
-        ("a.ogg", "VORBIS", 0.05),
-    ],
+    [("a.wav", "PCM_24", 1e-6), ("a.wav", "FLOAT", 0), ("a.flac", "PCM_16", 1e-4), ("a.ogg", "VORBIS", 0.05)],
 )
 def test_channels_are_mixed_to_their_mean(tmp_path: Path, name: str, subtype: str, tolerance: float) -> None:
     turns = 2 * np.pi * np.arange(44_100) / 44_100

@@ -153,12 +153,7 @@ def _list_enrolled(kaldi_set: KaldiSet, faults: Faults) -> list[Enrolled]:
 
 
 def _add_list(
-    listing: Listing,
-    name: str,
-    enrolment_set: str,
-    enrolled: list[Enrolled],
-    records: list[Record] | None,
-    where: str,
+    listing: Listing, name: str, enrolment_set: str, enrolled: list[Enrolled], records: list[Record] | None, where: str
 ) -> None:
     if records is None:
         trial_list = listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)

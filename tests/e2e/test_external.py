@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import unicodedata
@@ -16,7 +15,7 @@ import soundfile
 from pipeline.datasets import importers
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
-from pipeline.tables import checks, results
+from pipeline.tables import results
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise, refused
 from tests.datasets.test_training_sets import kaldi_set, tree
@@ -382,29 +381,3 @@ def test_what_one_system_lacks_is_left_out_of_all(command: Command, tmp_path: Pa
     assert set(trials["system"]) == {"original", "one", "other"} and set(rows["status"]) == {"partial"}
     lacking = trials[trials["note"].str.contains("lack enrolment utterances")]
     assert len(lacking) == len(trials) // 2 and lacking["note"].str.contains(male).all()
-
-
-@pytest.mark.slow
-def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
-    command: Command, tmp_path: Path, ge2e: str
-) -> None:
-    data = toy.corpus(tmp_path / "data", speakers=4, utterances=2)
-    root = anonymised(data, tmp_path / "one")
-    wave, rate = soundfile.read(next(iter(sorted(root.rglob("*.wav")))), dtype="int16")
-    for number, path in enumerate(sorted(root.rglob("*.wav"))):
-        # The same sound in files of different bytes.
-        soundfile.write(path, np.concatenate([wave, np.zeros(number + 1, "int16")]), rate)
-    status, out, _ = command(
-        f"dataset.root={data}", "system=original", system(root), ge2e, "attacker=[ignorant]", "metric=[asv]",
-        "diagnostics=false",
-    )  # fmt: skip
-    said = "System t8: all 8 files hold one and the same recording"
-    assert status == 0 and said in " ".join(out.split())
-    page = Path(out.splitlines()[-1])
-    first, *others = json.loads((page.parent / "limits.json").read_text())
-    assert first.startswith("system t8: all 8 files hold one and the same recording") and first in page.read_text()
-    assert any("anonymised files differ in length" in one for one in others)
-    (found,) = checks.read(page.parent).query("check == 'same_audio'").to_dict("records")
-    assert found["flagged"] and found["value"] == 1.0 and found["unit"] == "fraction"
-    html = page.read_text()
-    assert said in html and html.index(said) < html.index("<nav")

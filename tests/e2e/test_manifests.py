@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.files import Outside, is_below, resolve_inside
 from pipeline.seeds import digest
 from pipeline.tables import manifest, records
-from tests import toy
 from tests.datasets.conftest import Tiny, refused
 from tests.running import Command
 from tests.sampled import mostly_slow
@@ -146,44 +143,8 @@ def test_a_run_folder_does_not_say_where_something_is_written(run: Path, tmp_pat
     assert not list(victim.iterdir())
 
 
-RECORDS = [
-    "status.json",
-    "digests.json",
-    "config.yaml",
-    "overrides.txt",
-    "environment.json",
-    "limits.json",
-    "results.parquet",
-]
-
-
-def _ended(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command that may hang where it opens a pipe, in a process of its own."""
-    words = [sys.executable, "-m", "pipeline", *arguments]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=toy.HANGS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECORDS)
-def test_a_pipe_in_a_run_folder_is_named_and_nobody_waits_for_it(name: str, run: Path, tmp_path: Path) -> None:
-    (run / name).unlink()
-    os.mkfifo(run / name)
-    done = _ended("report", str(run), cwd=tmp_path)
-    assert "Traceback" not in done.stderr, done.stderr
-    if name == "status.json":  # what it says of how the run went is not there; the results are
-        assert done.returncode == 0
-    else:
-        assert done.returncode in (2, 3) and name in done.stderr, done.stderr
-    # Neither does a run that begins beside it.
-    exp = tmp_path / "exp"
-    (exp / "runs").mkdir(parents=True)
-    run.rename(exp / "runs" / run.name)
-    _scores(tmp_path / "given")
-    assert _ended(*_command(tmp_path / "given", exp), cwd=tmp_path).returncode == 0
-
-
 def test_a_record_of_a_run_that_is_a_pipe_is_none(run: Path) -> None:
-    """The quick part of the test above: what opens it does not wait."""
+    """What opens it does not wait."""
     (run / "digests.json").unlink()
     os.mkfifo(run / "digests.json")
     with pytest.raises(DataError, match=r"digests\.json"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,13 +12,10 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.tables import results
-from tests import toy
 from tests.datasets.conftest import Tiny
 from tests.datasets.test_segments import Cut, archive
 
 Command = Callable[..., tuple[int, str, str]]
-CHEAP = ["recipe=kaldi", "extractor=f0", "metric=srd", "metric.srd.unit=utterance", "runtime.device=cpu"]
 
 
 @pytest.fixture
@@ -45,58 +41,6 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyte
         return status, out, err
 
     return call
-
-
-def rewritten(root: Path, entry: Callable[[Path], str]) -> None:
-    """Have every wav.scp say something else of its files."""
-    for scp in root.glob("*/wav.scp"):
-        lines = [line.split(maxsplit=1) for line in scp.read_text().splitlines()]
-        scp.write_text("".join(f"{u} {entry(Path(path))}\n" for u, path in lines))
-
-
-def numbers(out: str) -> list[tuple[object, ...]]:
-    """The values of a run, whose last line is its report."""
-    rows = results.read(Path(out.splitlines()[-1]).parent)
-    return list(rows[["system", "metric", "variant", "subset", "value", "n_used"]].itertuples(index=False, name=None))
-
-
-@pytest.mark.slow
-def test_commands_give_the_numbers_of_their_files(tmp_path: Path, command: Command) -> None:
-    root = toy.corpus(tmp_path / "toy", speakers=4, utterances=4)
-    status, out, err = command(*CHEAP, f"dataset.root={root}", root="plain")
-    assert status == 0, err
-    plain = numbers(out)
-    for path in sorted((root / "wav").glob("*.wav")):
-        soundfile.write(path.with_suffix(".flac"), soundfile.read(path, dtype="int16")[0], 16_000)
-    rewritten(root, lambda path: f"flac -c -d -s {path.with_suffix('.flac')} |")
-    status, out, err = command(*CHEAP, f"dataset.root={root}")
-    assert status == 0, err
-    assert numbers(out) == plain and len(plain)
-    assert "16 entries of wav.scp are commands that only decode a file; the files are read, no command is run" in err
-    for scp in root.glob("*/wav.scp"):
-        scp.write_text(re.sub(r"flac -c -d -s (\S+)\.flac \|", r"sox \1.wav -t wav -R -b 16 - |", scp.read_text()))
-    status, out, err = command(*CHEAP, f"dataset.root={root}")
-    assert status == 0 and numbers(out) == plain, err
-
-
-@pytest.mark.slow
-def test_segments_give_the_numbers_of_files(tmp_path: Path, command: Command) -> None:
-    """A whole recording as one segment is that recording, and no number moves; what was cut is there at the second start."""
-    root = toy.corpus(tmp_path / "toy", speakers=4, utterances=4)
-    status, out, err = command(*CHEAP, f"dataset.root={root}", root="plain")
-    plain = numbers(out)
-    for scp in root.glob("*/wav.scp"):
-        entries = [line.split() for line in scp.read_text().splitlines()]
-        scp.write_text("".join(f"rec-{u} {path}\n" for u, path in entries))
-        (scp.parent / "segments").write_text("".join(f"{u} rec-{u} 0 -1\n" for u, _ in entries))
-    status, out, err = command(*CHEAP, f"dataset.root={root}")
-    assert status == 0 and numbers(out) == plain, err
-    assert "16 are cut out of recordings (segments)" in err
-    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "exp" / "store" / "recordings").rglob("*.wav")}
-    assert len(made) == 16
-    status, out, err = command(*CHEAP, f"dataset.root={root}")
-    assert status == 0 and re.search(r"tasks: \d+ reused, 0 computed", out), out
-    assert {path: path.stat().st_mtime_ns for path in made} == made
 
 
 def test_a_system_beside_segments_by_the_ids_of_utterances(tmp_path: Path, command: Command) -> None:

@@ -105,13 +105,7 @@ def check_structure(
             if own_sets and wanted is None
             else ""
         )
-        _report_deviation(
-            "edition",
-            f"{title} has no set {', '.join(named)}{choice}",
-            layout.data,
-            strict,
-            listing,
-        )
+        _report_deviation("edition", f"{title} has no set {', '.join(named)}{choice}", layout.data, strict, listing)
     for name in missing:
         _report_deviation("protocol", f"the set {name} of {title} is missing", layout.data / name, strict, listing)
 
