@@ -152,7 +152,6 @@ def is_writable(folder: Path) -> bool:
 
 
 def _make_passing_folder(root: Path | None) -> Path | None:
-    """A folder that goes when this process ends; None where there is no room for one."""
     for parent in dict.fromkeys((None, root)):
         folder = ""
         with suppress(OSError):

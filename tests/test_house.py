@@ -212,7 +212,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },
-    ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
+    ("executors", "processes"): {"pipeline/cli/status.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
         "pipeline/cli/command_line.py": "what is said of launchers, which this replaces",
         "pipeline/cli/doctor.py": "whether jobs could be sent from here",

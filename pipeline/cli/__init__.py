@@ -28,7 +28,7 @@ VERBS = {
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
     "help": "help [TOPIC]: what there is to choose and to set: help, help system, help extractor.campplus",
-    "store": "store ls|du|why|verify|gc: look after stored results (see store --help)",
+    "store": "store ls|why|verify|gc: look after stored results (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 

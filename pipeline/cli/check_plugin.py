@@ -55,7 +55,6 @@ def _names(kind: Kind) -> list[str]:
 
 
 def _checked(kind: Kind, options: argparse.Namespace) -> list[Fault]:
-    """Look at one component, and print what was looked at; its faults."""
     where = f"{kind}: {options.name}"
     try:
         cls = component(kind, options.name)

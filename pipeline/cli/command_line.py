@@ -221,7 +221,6 @@ def _read_overrides(words: Sequence[str], sweeps: bool) -> list[Override]:
 
 
 def _read_override(word: str, sweeps: bool) -> Override | Fault:
-    """An override as Hydra reads it, or what is wrong with it."""
     key, equals, value = word.partition("=")
     name = key.lstrip("+~")
     fault = _find_fault(word, key, equals, value)
@@ -248,7 +247,6 @@ def _read_override(word: str, sweeps: bool) -> Override | Fault:
 
 
 def _find_fault(word: str, key: str, equals: str, value: str) -> Fault | None:
-    """What is wrong with a word before its value is looked at."""
     name = key.lstrip("+~")
     if word.startswith("-"):
         write = f"; write: {shlex.quote(word.lstrip('-'))}" if equals else "; see voice-privacy --help"
@@ -380,7 +378,6 @@ def _asks(value: str) -> bool:
 
 
 def _strip_quotes(value: str) -> str:
-    """A text without the quotes around it."""
     inside = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if inside and not _exists(value) else value
 

@@ -265,7 +265,6 @@ def _store_options(line: CommandLine) -> None:
 
 @contextlib.contextmanager
 def _explaining(line: CommandLine) -> Iterator[None]:
-    """Composition by Hydra: what it raises, said to people."""
     import yaml
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -283,11 +282,6 @@ def _explaining(line: CommandLine) -> Iterator[None]:
 
 
 def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
-    """The configuration as plain values, without Hydra's node.
-
-    Raises:
-        ConfigError: a variable that may not be read, or ``${…}`` that stands for nothing.
-    """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -308,7 +302,6 @@ def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
 
 
 def _explain(error: Exception, line: CommandLine) -> ConfigError:
-    """What to say of a configuration that cannot be composed."""
     text = str(error)
     group = next((group for group in GROUPS if f"'{group}/" in text), "")
     wanted = text.split(f"'{group}/")[1].split("'")[0] if group else ""
@@ -341,16 +334,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _refuse_foreign(composed: Any, plain: Any, line: CommandLine) -> None:
-    """Refuse folders, Hydra's own part, and programs, where the command line itself does not set them.
-
-    Args:
-        composed: with option files.
-        plain: without.
-        line: the command line.
-
-    Raises:
-        ConfigError: each key, with the file and line that sets it.
-    """
+    """Refuse folders, Hydra's own part, and programs, where the command line itself does not set them."""
     from omegaconf import OmegaConf
 
     plain_values, values = (OmegaConf.to_container(config, resolve=False) for config in (plain, composed))
@@ -384,7 +368,6 @@ def _select(values: Any, key: str) -> Any:
 
 
 def _list_changed(name: str, before: Any, after: Any) -> list[str]:
-    """The keys of a node that are not as they must be."""
     if before == after:
         return []
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -441,11 +424,7 @@ def _without_unchosen(values: dict[str, Any], line: CommandLine, recipe: str) ->
 
 
 def _without_given(values: dict[str, Any], line: CommandLine) -> dict[str, Any]:
-    """Without what score files say themselves, where score files are evaluated: who attacks what, and with what.
-
-    Raises:
-        ConfigError: the command line chooses what the files say, or metrics that need more than scores of trials.
-    """
+    """Without what score files say themselves, where score files are evaluated: who attacks what, and with what."""
     dataset = values.get("dataset")
     if not isinstance(dataset, Mapping) or dataset.get("name") != "scores":
         return values

@@ -155,7 +155,6 @@ def _describe_metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wrap_all(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Each text behind its head, broken into lines that are indented below it."""
     lines = []
     for head, text in entries:
         indent = " " * (len(head) - len(head.lstrip()) + 4)
@@ -221,7 +220,6 @@ def _first_sentence(group: str, values: Mapping[str, Any]) -> str:
 
 
 def _read_meanings(model: type[ComponentSettings]) -> dict[str, str]:
-    """What the docstrings of a model and its bases say of each field."""
     meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
         text = inspect.cleandoc(vars(base).get("__doc__") or "") if issubclass(base, ComponentSettings) else ""
@@ -249,7 +247,6 @@ def _simplify(text: str) -> str:
 
 
 def _describe_default(info: FieldInfo) -> str:
-    """A field's default as one writes it."""
     if info.is_required():
         return "required"
     if isinstance(info.default, ComponentSettings):
@@ -262,7 +259,6 @@ def _show(value: Any) -> str:
 
 
 def _describe_type(kind: Any, metadata: Sequence[Any] = ()) -> str:
-    """The values that a field takes, in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _describe_type(arguments[0], [each for entry in kind.__metadata__ for each in entry.metadata])

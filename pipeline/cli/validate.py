@@ -25,14 +25,8 @@ from pipeline.version import __version__
 MOST = 5
 """So many findings of a check stand on the screen."""
 
-PAGE_VERDICTS: dict[Verdict, str] = {
-    "wrong": "wrong",
-    "warning": "warning",
-    "ok": "ok",
-}
+PAGE_VERDICTS: tuple[Verdict, ...] = ("wrong", "warning", "ok")
 """In the order of the page."""
-
-_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong"}
 
 
 @dataclass(frozen=True)
@@ -105,11 +99,8 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
         print(f"audio was not looked at: {report}")
         return 0
     name = evaluation_asked.dataset.label or Path(evaluation_asked.dataset.root).expanduser().resolve().name
-    labels = [
-        label
-        for label, system in evaluation_asked.systems.items()
-        if system.component.copies(system.settings) is not None
-    ]
+    systems = evaluation_asked.systems.items()
+    labels = [label for label, system in systems if system.component.copies(system.settings) is not None]
     for line in write(report, options, f"Submission {', '.join(labels)} to {name}"):
         print(line)
     for line in lines(report, where_all_are(options)):
@@ -159,7 +150,7 @@ def render_page(report: Report, title: str) -> str:
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     checks = [check for verdict in PAGE_VERDICTS for check in report.select(verdict)]
     return environment.get_template("submission.html.j2").render(
-        report=report, checks=checks, title=title, style=style, verdicts=PAGE_VERDICTS, version=__version__
+        report=report, checks=checks, title=title, style=style, version=__version__
     )
 
 
@@ -167,7 +158,7 @@ def lines(report: Report, all_in: str) -> Iterator[str]:
     """The checks as text, a line each, with what was found below; then what was looked at, and the verdict."""
     width = max(len(check.title) for check in report.checks)
     for check in report.checks:
-        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
+        yield f"{check.verdict:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
         yield from _below(check, all_in)
     yield ""
     for text in report.measured:
@@ -202,8 +193,7 @@ def _wrapped(head: str, text: str) -> list[str]:
 
 def where_all_are(options: Options) -> str:
     """Where all findings stand, in words."""
-    if options.html is not None:
-        return f"all are in {shlex.quote(str(options.html))}"
-    if options.csv is not None:
-        return f"all are in {shlex.quote(str(options.csv))}"
+    file = options.html or options.csv
+    if file is not None:
+        return f"all are in {shlex.quote(str(file))}"
     return "--csv FILE or --html FILE has them all"

@@ -152,11 +152,6 @@ def _not_in(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _side(letter: str, run: Result) -> _Side:
-    """What a run says of its attacks.
-
-    Raises:
-        DataError: it does not say where its scores lie.
-    """
     attacks: dict[tuple[str, str], list[Attack]] = {}
     for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
@@ -182,7 +177,6 @@ def _side(letter: str, run: Result) -> _Side:
 
 
 def _attack_key(row: Attack) -> tuple[str, ...]:
-    """What tells the attacks on a system apart."""
     return tuple(str(row[name]) for name in ATTACK)
 
 
@@ -203,7 +197,6 @@ def _measuring() -> Measure:
 
 
 def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _Attacked:
-    """The attacks of a run on one subset, as far as there are numbers."""
     attacks = side.attacks[system, subset]
     statements = [
         statement for attack in attacks for statement in side.statements.get((system, subset, *_attack_key(attack)), [])
@@ -236,7 +229,6 @@ def _scores(side: _Side, attack: Attack, system: str, subset: str) -> pd.DataFra
 
 
 def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """The trials that all have, in one order."""
     indexed = [table.set_index(IDS) for table in tables]
     kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in indexed))
     return [table.loc[kept].reset_index() for table in indexed]
@@ -299,7 +291,6 @@ def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
 
 
 def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
-    """The attacks that a run has on all sets of a mean."""
     return [
         _attack_key(attack)
         for attack in side[0].attacks
@@ -312,7 +303,6 @@ def _attack(attacked: _Attacked, key: tuple[str, ...]) -> Attack:
 
 
 def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
-    """The attack on each set in words."""
     attacks = {name: _attack(attacked, key) for name, attacked, key in zip(subsets, side, choice)}
     return words.describe_attack_by_set(attacks) if len(set(choice)) > 1 else words.describe_attack(attacks[subsets[0]])
 
@@ -362,7 +352,6 @@ def _same(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -
 
 
 def _other_trials(first: _Attacked, second: _Attacked, name: str) -> str:
-    """How the trials of two runs differ; '' if they are the same."""
     trials = [attacked.trials.set_index(IDS) for attacked in (first, second)]
     both = trials[0].index.intersection(trials[1].index)
     text = ""
@@ -380,7 +369,6 @@ def _other_trials(first: _Attacked, second: _Attacked, name: str) -> str:
 
 
 def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
-    """D_ECE of both runs, with the test of their difference."""
     test = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,

@@ -78,7 +78,6 @@ def evaluate(
 
 
 def _send(begun: Begun, folder: RunFolder) -> submit.Sent | None:
-    """What is missing, sent to those who do it; None if nothing is."""
     run, tasks = begun.run, begun.graph.tasks
     run.progress.start(tasks)
     lacking = find_missing(tasks, run.outcome)

@@ -13,7 +13,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def faults(group: str, labels: Sequence[str]) -> list[Fault]:
-    """What is wrong with the labels of a group: characters, lengths, and two that some file systems take for one."""
+    """What is wrong with the labels of a group: characters and lengths."""
     found = []
     for label in labels:
         shown = label if len(label) <= LONGEST else f"{label[:20]}...{label[-8:]}"
@@ -21,14 +21,4 @@ def faults(group: str, labels: Sequence[str]) -> list[Fault]:
             found.append(Fault(f"a label of {len(label)} characters: at most {LONGEST} are taken", f"{group}.{shown}"))
         elif not _LABEL.fullmatch(label):
             found.append(Fault(RULE, f"{group}.{shown}"))
-    first: dict[str, str] = {}
-    for label in labels:
-        other = first.setdefault(label.casefold(), label)
-        if other != label:
-            found.append(
-                Fault(
-                    f"differs from {other} by capital letters alone, which not every file system tells apart",
-                    f"{group}.{label}",
-                )
-            )
     return found

@@ -131,9 +131,9 @@ def test_distances_are_refused_and_the_remedy_mends_it(verb: str, call: Call) ->
 def test_similarities_that_are_called_distances_are_refused(call: Call) -> None:
     arguments = given("paired", ("a",))
     said = refused(call(*arguments, "--distance"))
-    assert "give `--distance a`" in said and "- b: " in said and "- a: " not in said
+    assert "leave b out of --distance" in said and "- b: " in said and "- a: " not in said
     assert found(call(*arguments, "--distance", "a"))["notes"] == []
-    assert "leave out --distance" in refused(call(*given("trials", ()), "--distance"))
+    assert "leave scores out of --distance" in refused(call(*given("trials", ()), "--distance"))
     assert "no option of that name" in refused(call(*given("trials", ()), "--distance", "oo"), 2)
 
 

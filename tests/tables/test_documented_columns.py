@@ -1,4 +1,4 @@
-"""The columns of a run's tables are documented, in the document and in the docstring of ``pipeline.read``, and nothing else is."""
+"""The columns of a run's tables are documented, and nothing else is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import pipeline
 from pipeline.errors import DataError
 from pipeline.tables import answers, results
 
@@ -25,21 +24,6 @@ def documented(name: str) -> list[str]:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_document_has_the_columns_of_the_code(name: str) -> None:
     assert sorted(documented(name)) == sorted(TABLES[name])
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_docstring_has_the_columns_of_the_code_in_their_order(name: str) -> None:
-    (part,) = re.findall(
-        rf"^ *``{name}``, one .*?:\n(.*?)\n(?: *``|\n)", pipeline.read.__doc__ or "", re.DOTALL | re.MULTILINE
-    )
-    words = re.findall(r"\w+", part)
-    places = []
-    for column in TABLES[name]:
-        assert column in words, f"{name} has no {column}"
-        places.append(words.index(column))
-    assert len(set(places)) == len(places)
-    said = {word for word in words if "_" in word}
-    assert said <= set(TABLES[name]), "words with a low line are columns"
 
 
 def test_a_leaderboard_of_a_version_with_fewer_columns_is_refused(tmp_path: Path) -> None:

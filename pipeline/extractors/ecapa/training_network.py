@@ -223,7 +223,7 @@ class _Normalisation(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Normalised rows, mean [c] and variance [c] (divided by T)."""
-        if x.dtype == torch.bfloat16 and not torch.compiler.is_compiling():
+        if x.dtype == torch.bfloat16:
             # Sums are in float32 here too, and their rounding is nothing beside that of the rows.
             y, mean, inverse = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)
             variance = inverse.pow(-2).sub_(eps)
