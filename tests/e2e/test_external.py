@@ -92,15 +92,6 @@ def test_recordings_shared_by_two_speakers_are_counted_whatever_their_format(
     assert "1 of 10 files begin or end with exact zeros (0.5 ms or more), e.g. " in err and "b-t0.flac (6.69 ms)" in err
 
 
-def test_an_original_in_another_format_is_not_anonymised(command: Command, small: Tiny, tmp_path: Path) -> None:
-    root = theirs(tmp_path / "anon")
-    wave, rate = soundfile.read(small.wav("a-t0"), dtype="int16")
-    (root / "t_trials_f_x/wav/a-t0.wav").unlink()
-    soundfile.write(root / "t_trials_f_x/wav/a-t0.flac", wave, rate)
-    status, _, err = prepared(command, small, system(root))
-    assert status == 0 and "system t8: 1 of 10 files are the original speech, not anonymised: " in err
-
-
 @pytest.mark.parametrize("name", ["{set}_x/{utterance}_anon.wav", "wavs/gen_{utterance}.wav"])
 def test_files_of_another_name_are_said_with_the_option_that_takes_them(
     command: Command, small: Tiny, tmp_path: Path, name: str
@@ -315,15 +306,6 @@ def test_another_layout_names_the_reader_that_takes_it(command: Command, tmp_pat
     soundfile.write(root / "loose.wav", noise("loose"), RATE)
     status, _, err = command("prepare", "dataset=folders", f"dataset.root={root}")
     assert status == 3 and "no speaker's folder, e.g. loose.wav" in err
-
-
-@pytest.mark.parametrize("name", ["t_enrolls", "t_trials_f"])
-def test_a_training_set_that_is_evaluated(command: Command, small: Tiny, name: str) -> None:
-    status, _, err = command("prepare", f"dataset.root={small.root}", f"dataset.train={small.root / name}")
-    count = 2 if name == "t_enrolls" else 3
-    assert status == 3 and f"{count} of the {count} speakers of the training set {name} are evaluated: a, b" in err
-    assert "dataset.train=DIR to speech of other speakers" in err and "restore the table" not in err
-    assert "stands twice" not in err
 
 
 @pytest.mark.slow
