@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
 
 from pipeline import audio
 from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
+from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import PhonesTrainerSettings, Trainer
 from pipeline.files import file_digest
@@ -49,7 +53,7 @@ def extractor(folder: Path) -> phones.Extractor:
 def active_codes(extractor: phones.Extractor, samples: np.ndarray) -> list[int]:
     """By a plain loop: the codes of one file whose 20 ms are active."""
     activity = detect(powers(samples))
-    codes = extractor.encoder.codes(samples, activity.level**-0.5)
+    codes = extractor.encoder.codes([samples], [activity.level**-0.5])[0]
     return [int(code) for code, active in zip(codes, activity.active, strict=True) if active]
 
 
@@ -152,6 +156,36 @@ def test_pooling_is_counting_together(extractor: phones.Extractor) -> None:
     np.testing.assert_array_equal(extractor.pool(np.zeros((2, 48), np.float32), np.zeros(2)), np.zeros(48))
 
 
+def test_out_of_memory_halves_the_batch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a GPU does, with the CPU in its place and a memory of 40 s."""
+    waves = [wave(index, seconds=4.0 * (index + 1)) for index in range(5)]
+    expected = build(folder).extract(waves)
+    extractor = build(folder, batch_seconds=100.0)
+    extractor.device = "cuda"
+    inner: Callable[..., np.ndarray] = vqvae.Encoder._batch
+
+    def small(self: vqvae.Encoder, batch: list[Any], longest: int, *rest: Any) -> np.ndarray:
+        if len(batch) * longest > 40 * 50:
+            raise torch.OutOfMemoryError("no more")
+        return inner(self, batch, longest, *rest)
+
+    monkeypatch.setattr(vqvae.Encoder, "_batch", small)
+    with caplog.at_level(logging.WARNING):
+        made = extractor.extract(waves)
+    assert [one.vector.tobytes() for one in made] == [one.vector.tobytes() for one in expected]
+    assert extractor.batch_seconds == 25.0
+    assert caplog.text.count("out of GPU memory") == 2
+
+    def none(self: vqvae.Encoder, *rest: Any) -> np.ndarray:
+        raise torch.OutOfMemoryError("no more")
+
+    monkeypatch.setattr(vqvae.Encoder, "_batch", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        extractor.extract(waves)
+
+
 def test_speakers_are_nearer_to_themselves(extractor: phones.Extractor) -> None:
     """Segments of 12 unseen synthetic speakers against references of others of their utterances: chance is 1 of 12."""
     references, right = [], 0
@@ -172,7 +206,7 @@ def test_contract(tmp_path: Path, folder: Path) -> None:
     assert phones.Extractor.similarity == "euclidean"
     assert phones.Extractor.evidence_optional
     assert (phones.Extractor.sample_rate, build(folder).dimension) == (16_000, 48)
-    settings = phones.PhonesSettings(source="somewhere")
+    settings = phones.PhonesSettings(source="somewhere", batch_seconds=3.0)
     assert settings.numeric() == phones.PhonesSettings().numeric()
     assert settings.numeric()["training"] == PhonesTrainerSettings().numeric()
     for fault in ({"training": {"step": 3}}, {"trainings": {}}):

@@ -95,10 +95,7 @@ def test_the_record_measures_what_the_weights_do(tmp_path: Path) -> None:
     encoder, model = vqvae.Encoder(state, "cpu"), vqvae.Network(24, 12, 16, 6, 5, 4)
     model.load_state_dict(state)
     model.eval()
-    for name, items in {
-        "held_out": Crops(TINY, AUDIO).held_out,
-        "training": Crops(TINY, AUDIO).trained,
-    }.items():
+    for name, items in {"held_out": Crops(TINY, AUDIO).held_out, "training": Crops(TINY, AUDIO).trained}.items():
         counts, errors = Counter[int](), []
         for item in items:
             activity = detect(powers(WAVES[item]))

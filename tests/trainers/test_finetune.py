@@ -279,12 +279,7 @@ def test_it_learns_and_the_extractor_reads_what_it_wrote(
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        SMALL,
-        ALL,
-        SMALL.model_copy(update={"speeds": (0.9, 1.0), "precision": "bfloat16"}),
-    ],
+    "settings", [SMALL, ALL, SMALL.model_copy(update={"speeds": (0.9, 1.0), "precision": "bfloat16"})]
 )
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
     tmp_path: Path, begun: Pretrained, settings: FinetuneSettings
