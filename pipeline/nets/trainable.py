@@ -125,12 +125,14 @@ class Finetunable(ABC):
 
 def find_trainable(extractor: str) -> type[Trainable]:
     """The extractor of a name; raises ConfigError where there is none, or its network cannot be trained."""
-    return _find_capable(extractor, Trainable, "trained")
+    chosen: type[Trainable] = _find_capable(extractor, Trainable, "trained")
+    return chosen
 
 
 def find_finetunable(extractor: str) -> type[Finetunable]:
     """The extractor of a name; raises ConfigError where there is none, or its network cannot be fine-tuned."""
-    return _find_capable(extractor, Finetunable, "fine-tuned")
+    chosen: type[Finetunable] = _find_capable(extractor, Finetunable, "fine-tuned")
+    return chosen
 
 
 def _find_capable(extractor: str, kind: Any, verb: str) -> Any:
