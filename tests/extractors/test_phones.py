@@ -147,6 +147,21 @@ def test_gain_changes_nothing(extractor: phones.Extractor) -> None:
     assert np.abs(plain.vector - other.vector).sum() * plain.weight <= 4
 
 
+def test_the_activity_settings_are_used(folder: Path) -> None:
+    samples = wave(1)
+    for settings in ({"range_db": 10.0}, {"hangover": 0}, {"floor_dbfs": -30.0}):
+        feature = build(folder, **settings).extract([samples])[0]
+        level = detect(powers(samples))
+        active = detect(
+            powers(samples),
+            settings.get("range_db", 30.0),
+            settings.get("floor_dbfs", -95.0),
+            int(settings.get("hangover", 3)),
+        ).active
+        assert feature.weight == active.sum() < level.active.sum()
+        assert feature.vector.sum() == pytest.approx(1, abs=1e-6)
+
+
 def test_pooling_is_counting_together(extractor: phones.Extractor) -> None:
     waves = [wave(1, number, 1.0 + number) for number in range(3)]
     features = extractor.extract(waves)
@@ -209,7 +224,7 @@ def test_contract(tmp_path: Path, folder: Path) -> None:
     settings = phones.PhonesSettings(source="somewhere", batch_seconds=3.0)
     assert settings.numeric() == phones.PhonesSettings().numeric()
     assert settings.numeric()["training"] == PhonesTrainerSettings().numeric()
-    for fault in ({"training": {"step": 3}}, {"trainings": {}}):
+    for fault in ({"range_db": 0}, {"hangover": -1}, {"training": {"step": 3}}, {"trainings": {}}):
         with pytest.raises(ValidationError):
             phones.PhonesSettings.model_validate(fault)
 
