@@ -39,12 +39,16 @@ class PhonesSettings(ComponentSettings):
         source: ``trained`` (the run trains the network on the data set's training speakers) or a folder that holds
             ``phones.safetensors``. It stays out of keys: the digest of the weights is in them.
         training: how the network is trained.
+        range_db, floor_dbfs, hangover: which 20 ms are active, see :mod:`pipeline.extractors.phones.activity`.
         batch_seconds: padded audio that goes through the network at a time on a GPU.
     """
 
     name: Literal["phones"] = numeric("phones")
     source: str = runtime("trained", min_length=1)
     training: PhonesTrainerSettings = numeric(PhonesTrainerSettings())
+    range_db: float = numeric(activity.RANGE_DB, gt=0)
+    floor_dbfs: float = numeric(activity.FLOOR_DBFS, le=0)
+    hangover: int = numeric(activity.HANGOVER, ge=0)
     batch_seconds: float = runtime(1800.0, gt=0)
 
 
@@ -118,10 +122,12 @@ class Extractor(contracts.Extractor):
         reason = find_fault(wave)
         if reason:
             return _Prepared(wave[:0], 0.0, np.zeros(0, dtype=bool), reason)
-        heard = activity.detect(activity.powers(wave))
-        if not heard.active.any():
+        power = activity.powers(wave)
+        level = activity.detect(power).level
+        active = activity.detect(power, self.settings.range_db, self.settings.floor_dbfs, self.settings.hangover).active
+        if level == 0 or not active.any():
             return _Prepared(wave[:0], 0.0, np.zeros(0, dtype=bool), INACTIVE)
-        return _Prepared(wave, heard.level**-0.5, heard.active, "")
+        return _Prepared(wave, level**-0.5, active, "")
 
     def _encoded(self, prepared: Sequence[_Prepared]) -> list[tuple[np.ndarray, str]]:
         import torch
