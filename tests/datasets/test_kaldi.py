@@ -110,7 +110,7 @@ def test_optional_tables_may_be_absent(tiny) -> None:
     assert bare.trials["t_trials_f"].digest == full.trials["t_trials_f"].digest
     assert set(bare.manifest["sex"]) == {"u"}
     assert bare.manifest.drop(columns=["sex", "path"]).equals(full.manifest.drop(columns=["sex", "path"]))
-    assert bare.notes == () and "all pairs, those across sexes too, of an enrolled speaker" in bare.limits[0]
+    assert bare.notes == () and "all pairs where no sex is known, of an enrolled speaker" in bare.limits[0]
 
 
 def test_enrolls_chooses_the_utterances_that_make_a_model(tiny) -> None:
@@ -146,7 +146,7 @@ def test_sets_without_lists_are_halved(tiny) -> None:
     corpus = importers.read_data_set(tiny.save().settings())
     one = corpus.trials["plain_trials_f"]
     assert (one.n_target, one.n_nontarget) == (3 * 2, 3 * 2 * 2)
-    assert corpus.notes == () and "halved" in corpus.limits[0] and "all same-sex pairs are tried" in corpus.limits[0]
+    assert corpus.notes == () and "halved" in corpus.limits[0] and "all pairs of one sex" in corpus.limits[0]
     tried, enrolled = set(one.trials["utterance"]), set(one.enrolment["utterance"])
     assert not tried & enrolled and len(tried | enrolled) == 12
     other = importers.read_data_set(tiny.settings(seed=1))

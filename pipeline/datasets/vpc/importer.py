@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.datasets import kaldi, kaldi_folders, listings
+from pipeline.datasets import kaldi, listings
 from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import layout, protocols
@@ -192,7 +192,7 @@ def _choose_sets(
     settings: DatasetSettings, available: Available, protocol: Mapping[str, Expected], listing: Listing
 ) -> list[str]:
     """The names of the trial sets that are evaluated: those of ``dataset.sets``, or all that are no part or union of others."""
-    wanted = kaldi_folders.wanted_sets(settings)
+    wanted = settings.sets
     beside = {name for name in available if _is_covered(name, available, protocol)}
     if wanted is None:
         if beside:
