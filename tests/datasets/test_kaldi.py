@@ -227,8 +227,9 @@ def test_paths_may_not_leave_the_audio_root(tiny, refused, tmp_path: Path) -> No
     tiny.save()
     (tiny.root / "link.wav").symlink_to(outside)
     error = refused(importers.read_data_set, tiny.settings())
-    assert [fault.kind for fault in error.faults] == ["leaves-root", "leaves-root"]
-    assert error.faults[0].where.endswith("t_enrolls/wav.scp:1") and str(outside) in error.faults[1].what
+    (fault,) = error.faults
+    assert fault.kind == "leaves-root" and fault.where.endswith("t_enrolls/wav.scp:1")
+    assert str(outside) in fault.what and "and so do 1 more paths" in fault.what
     # The same file, written as an absolute path by the user, is taken; so is '..' that stays inside.
     lines[0], lines[1] = f"a-e0 {outside}", "a-e1 wav/../wav/a-e1.wav"
     tiny.save()
