@@ -28,14 +28,12 @@ WITH_EXAMPLES = [
     "linkage",
     "normalised",
     "null_bands",
-    "pi_link",
-    "pi_sing",
+    "pi_link_curve",
     "similarity_matrix",
     "srd",
     "tpr_at_fpr",
     "trial_metrics",
     "vsm_metrics",
-    "zebra",
 ]
 
 
