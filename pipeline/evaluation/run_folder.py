@@ -37,6 +37,7 @@ LIBRARIES = [
     "speechbrain",
     "numpy",
     "scipy",
+    "librosa",
     "pandas",
     "pyarrow",
     "soundfile",

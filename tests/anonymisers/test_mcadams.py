@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,8 @@ from pipeline.files import file_digest
 from pipeline.stages.speech import compute
 
 WHO = Utterance("u1", "s1", "dev_enrolls", 0)
+# torch's other name of the CPU takes the way of a GPU
+GPU = "cpu:0"
 MODES = ("default", "vpc2020", "vpc2022", "vpc2024")
 
 
@@ -247,6 +249,42 @@ def test_threads_give_the_same_bytes():
     assert alone == together
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_several_together_equal_frame_by_frame(mode: str):
+    """Both sampling rates, short and silent files in one call, each file with its own alpha."""
+    sounds = [
+        (make_utterance(make_speaker(3, 0), 3, 0, 1.2).wave, 16000),
+        (np.full(200, 0.25, np.float32), 16000),
+        (make_utterance(make_speaker(3, 1), 3, 0, 0.913, 8000).wave, 8000),
+        (np.zeros(5000, np.float32), 16000),
+        (make_utterance(make_speaker(3, 2), 3, 0, 0.8).wave, 16000),
+    ]
+    given = [(wave, rate, Utterance(f"u{n}", "s", "x", n)) for n, (wave, rate) in enumerate(sounds)]
+    chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    together = Anonymiser(chosen, device=GPU).anonymise_many(given)
+    alone = Anonymiser(chosen).anonymise_many(given)
+    for (wave, rate, _), ours, theirs in zip(given, together, alone, strict=True):
+        assert (ours.passed, ours.subtype, ours.rate) == (theirs.passed, theirs.subtype, theirs.rate)
+        assert ours.wave.dtype == np.float32
+        assert ours.parameters == pytest.approx(theirs.parameters, rel=1e-6)
+        np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-6 if mode == "default" else 1.01 / 32768)
+        if ours.passed["short"] or not wave.any():
+            np.testing.assert_array_equal(ours.wave, wave)
+        else:
+            expected = reference(wave, rate, ours.parameters["alpha"], mode)
+            np.testing.assert_allclose(ours.wave, expected, atol=1e-4)
+    assert Anonymiser(chosen, device=GPU).anonymise_many([]) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_together_equal_frame_by_frame_on_real_speech(mode: str, speech: Path):
+    paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[:60:20]
+    read = [soundfile.read(path, dtype="float32", frames=48000) for path in paths]
+    made = Anonymiser(settings(mode, 0.8), device=GPU).anonymise_many([(wave, rate, WHO) for wave, rate in read])
+    for (wave, rate), ours in zip(read, made, strict=True):
+        np.testing.assert_allclose(ours.wave, reference(wave, rate, 0.8, mode), atol=1e-4)
+
+
 class Shard:
     """What the engine gives a stage, over a few files."""
 
@@ -278,33 +316,31 @@ def shard(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-class OnDevice(Anonymiser):
-    """McAdams, were it for a GPU."""
-
-    on_device = True
-    chunks: ClassVar[list[int]] = []
-
-    def anonymise_many(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
-        self.chunks.append(len(waves))
-        return super().anonymise_many(waves)
-
-
 def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """On a device a few files at once, on the CPU one a thread: rows, their order and samples agree."""
+    """On a device a few files at once, on the CPU one a thread: rows, their order and, but for rounding, samples agree."""
     rows = shard(tmp_path)
     chosen = McAdamsSettings.model_validate({"level": "speaker", "alpha_range": (0.7, 0.9)})
+    chunks = []
+    real = Anonymiser.anonymise_many
+    monkeypatch.setattr(
+        Anonymiser, "anonymise_many", lambda self, waves: chunks.append(len(waves)) or real(self, waves)
+    )
     monkeypatch.setattr(compute, "TOGETHER", 14000)
     monkeypatch.setattr(compute, "ALONE", 9000)
-    alone, together = Shard(rows, tmp_path / "alone"), Shard(rows, tmp_path / "together")
-    compute.anonymise(Anonymiser, chosen, None, "cpu", 2, alone)
-    compute.anonymise(OnDevice, chosen, None, "cuda", 2, together)
+    shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
+    for device, work in shards.items():
+        compute.anonymise(Anonymiser, chosen, None, device, 2, work)
     # samples: 8000, 3200, 160 | 14400, more than fits | 4800
-    assert OnDevice.chunks == [3, 1, 1]
-    tables = [pd.read_parquet(work.out / "manifest.parquet") for work in (alone, together)]
-    pd.testing.assert_frame_equal(*tables)
-    assert list(tables[0]["utterance"]) == list(rows["utterance"])
-    assert alone.notes == together.notes and together.notes["passed_short"] == 1
-    assert together.seconds == pytest.approx((rows["samples"] / rows["sample_rate"]).sum())
+    assert chunks == [3, 1, 1]
+    cpu, gpu = (pd.read_parquet(work.out / "manifest.parquet") for work in shards.values())
+    same = [name for name in cpu.columns if name not in ("sha256", "parameter_gain")]
+    pd.testing.assert_frame_equal(cpu[same], gpu[same])
+    assert list(cpu["utterance"]) == list(rows["utterance"])
+    assert shards["cpu"].notes == shards[GPU].notes and shards[GPU].notes["passed_short"] == 1
+    assert shards[GPU].seconds == pytest.approx((rows["samples"] / rows["sample_rate"]).sum())
+    for path in cpu["path"]:
+        ours, theirs = (soundfile.read(work.out / path)[0] for work in shards.values())
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 class Theirs(ComponentSettings):
@@ -375,6 +411,25 @@ def test_two_hour_files_take_less_than_3_gb(tmp_path: Path):
     for name in ("u", "v"):
         info = soundfile.info(tmp_path / "out" / "wav" / "a" / f"{name}.wav")
         assert info.frames == samples and info.subtype == "PCM_16"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", MODES)
+def test_cuda_equals_the_cpu(mode: str):
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    given = [
+        (make_utterance(make_speaker(3, n), 3, 0, 1.5 + n).wave, 16000, Utterance(f"u{n}", "s", "x", n))
+        for n in range(6)
+    ]
+    chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    for ours, theirs in zip(
+        Anonymiser(chosen, device="cuda").anonymise_many(given), Anonymiser(chosen).anonymise_many(given), strict=True
+    ):
+        assert ours.passed == theirs.passed
+        np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-4)
 
 
 def test_original_is_left_alone():

@@ -220,6 +220,29 @@ def _apart(a: Any, b: Any) -> float:
     return float(1 - x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
+def pyin(bench: Bench) -> list[Figure]:
+    """F0 histograms at 8 kHz."""
+    from pipeline.extractors.f0 import Extractor, F0Settings
+
+    waves = bench.waves(8000)
+    audio = heard(waves, 8000)
+    there = Extractor(F0Settings(), None, bench.device, bench.threads)
+    speed = audio / bench.seconds(lambda: there.extract(waves))
+    figures = [figure("pyin", speed, "xRT", f"{audio:.0f} s at once", 20_000)]
+    if bench.device != "cpu":
+        from pipeline.extractors.f0.pyin_torch import Batched
+
+        graphs = Batched(there.tracker, bench.device, graphs=True)
+        speed = audio / bench.seconds(lambda: graphs.track(waves))
+        figures.append(figure("pyin_graphs", speed, "xRT", "the same with CUDA graphs"))
+        here = Extractor(F0Settings(), None, "cpu", bench.threads)
+        some = waves[: len(bench.rendered)]
+        same, counted = _shared(there.extract(some), here.extract(some))
+        what = f"of {counted:.0f} voiced frames in the bin of the CPU"
+        figures.append(figure("pyin_agreement", 100 * same, "%", what, 99.9))
+    return figures
+
+
 def phones(bench: Bench) -> list[Figure]:
     """Phone histograms, with a network after two steps, which is as fast as a trained one."""
     from pipeline.extractors.phones import Extractor, PhonesSettings
@@ -252,7 +275,28 @@ def _shared(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, float]:
     return same / max(total, 1.0), total
 
 
-SECTIONS: tuple[Callable[[Bench], list[Figure]], ...] = (loader, embeddings, campplus, phones)
+def mcadams(bench: Bench) -> list[Figure]:
+    """McAdams anonymisation, each file with an alpha of its own."""
+    from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
+    from pipeline.contracts import Utterance
+
+    settings = McAdamsSettings(level="utterance", alpha_range=(0.5, 0.9))
+    waves = bench.waves()
+    audio = heard(waves)
+    told = [(wave, RATE, Utterance(str(number), "speaker", "set", number)) for number, wave in enumerate(waves)]
+    there = Anonymiser(settings, device=bench.device)
+    speed = audio / bench.seconds(lambda: there.anonymise_many(told))
+    figures = [figure("mcadams", speed, "xRT", f"{audio:.0f} s at once", 5000)]
+    if bench.device != "cpu":
+        here = Anonymiser(settings)
+        some = told[: len(bench.rendered)]
+        pairs = zip(there.anonymise_many(some), (here.anonymise(*one) for one in some))
+        worst = max(float(np.abs(a.wave - b.wave).max()) for a, b in pairs)
+        figures.append(agreement("mcadams", worst, "largest difference to the CPU", 4))
+    return figures
+
+
+SECTIONS: tuple[Callable[[Bench], list[Figure]], ...] = (loader, embeddings, campplus, pyin, phones, mcadams)
 
 
 def main(arguments: Sequence[str]) -> int:

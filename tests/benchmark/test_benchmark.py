@@ -83,7 +83,7 @@ def test_the_gpu_script_runs_in_rehearsal() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no figure counts" in done.stdout and "FAILED" not in done.stdout
-    names = "loader ecapa_64 ecapa_64_batching ecapa_64_bf16 campplus campplus_batching phones"
+    names = "loader ecapa_64 ecapa_64_batching ecapa_64_bf16 campplus campplus_batching pyin phones mcadams"
     for name in names.split(" "):
         (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"{name}: ")]
         assert float(line.split()[1]) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,7 @@ def test_contract(tmp_path: Path):
         "beta_parameters": [2.0, 10.0],
         "boltzmann_parameter": 8.0,
         "no_trough_prob": 0.0,
+        "implementation": "ours",
     }
 
 
@@ -106,6 +108,37 @@ def test_settings_reach_the_tracker():
     )
     expected = Tracker(8000, 65.0, 450.0, 320, 40, "srd", (3.0, 7.0), 1.0, 0.5)
     assert f0.Extractor(chosen, None, "cpu", 1).tracker == expected
+
+
+def batched(extractor: f0.Extractor, device: str) -> None:
+    """Makes an extractor work as it does on a GPU."""
+    from pipeline.extractors.f0.pyin_torch import Batched
+
+    extractor._track = Batched(extractor.tracker, device, few=1).track
+
+
+def test_the_form_for_a_gpu_gives_the_same(extractor: f0.Extractor):
+    waves = [wave(index, seconds=0.5 + index % 3) for index in range(9)]
+    waves[4:4] = [np.zeros(0, np.float32), np.zeros(8000, np.float32), np.full(800, np.nan, np.float32)]
+    other = f0.Extractor(f0.F0Settings(), None, "cpu", 1)
+    batched(other, "cpu")
+    for one, two in zip(extractor.extract(waves), other.extract(waves), strict=True):
+        assert one.vector.tobytes() == two.vector.tobytes()
+        assert one.weight == two.weight and one.reason == two.reason
+    assert other.extract([]) == []
+
+
+@pytest.mark.gpu
+def test_histograms_on_a_gpu():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    waves = [wave(index, seconds=2.0 + index % 5) for index in range(24)]
+    expected = f0.Extractor(f0.F0Settings(), None, "cpu", 2).extract(waves)
+    for one, two in zip(f0.Extractor(f0.F0Settings(), None, "cuda", 2).extract(waves), expected, strict=True):
+        assert np.abs(one.vector - two.vector).sum() / 2 <= 1e-3
+        assert abs(one.weight - two.weight) <= 1e-3 * two.weight
 
 
 def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
@@ -126,3 +159,19 @@ def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
 def test_settings_that_contradict_themselves(fault: dict[str, object]):
     with pytest.raises(ValidationError):
         f0.F0Settings.model_validate(fault)
+
+
+def test_librosas_implementation_is_our_pyin_read_as_librosa_reads_it():
+    """Bins of 10 cents as lags: bit-equal to our tracker in its mode ``librosa``."""
+    settings = f0.F0Settings(implementation="librosa")
+    textbook, ours = (f0.Extractor(chosen, None, "cpu", 1) for chosen in (settings, f0.F0Settings()))
+    tracker = replace(ours.tracker, mode="librosa")
+    for index in range(2):
+        audio = wave(index, seconds=2.0)
+        pitch = tracker.track(audio)
+        lags = np.clip(np.rint(8000 / pitch.f0[pitch.voiced]).astype(int) - 17, 0, 106)
+        counts = np.bincount(lags, minlength=107)
+        feature = textbook.extract([audio])[0]
+        np.testing.assert_array_equal(feature.vector, (counts / counts.sum()).astype(np.float32))
+        assert feature.weight == counts.sum() > 0
+        assert 0 < np.abs(feature.vector - ours.extract([audio])[0].vector).sum() < 1

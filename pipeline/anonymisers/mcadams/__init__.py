@@ -18,7 +18,9 @@ In all modes what cannot be processed passes through and is counted: files short
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,6 +31,9 @@ from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
 from pipeline.seeds import generator
 
 if TYPE_CHECKING:
+    import torch
+
+    from pipeline.anonymisers.mcadams.on_device import Transform
     from pipeline.anonymisers.mcadams.transform import Framing
 
 VERSION = "mcadams 1"
@@ -92,6 +97,7 @@ class Anonymiser(contracts.Anonymiser):
 
     Settings = McAdamsSettings
     libraries = ("numpy", "numba")
+    on_device = True
     settings: McAdamsSettings
 
     @classmethod
@@ -146,7 +152,7 @@ class Anonymiser(contracts.Anonymiser):
         return float(random.uniform(*chosen.alpha_range))
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
-        """Anonymise a waveform.
+        """Anonymise a waveform, on the CPU.
 
         Args:
             wave: float [n], full scale 1.
@@ -163,14 +169,48 @@ class Anonymiser(contracts.Anonymiser):
         if len(wave) < self._shortest(framing):
             return self._passed(wave, rate, alpha, SHORT)
         transformed, counts = transform(wave, alpha, framing)
-        if counts["frames"] == counts["near_silent"] + counts["unstable"]:
+        if _unchanged(counts):
             return self._passed(wave, rate, alpha, counts)
-        if self.settings.mode == "default":
-            gain = float(np.sqrt(_energy(wave) / _energy(transformed)))
-        else:
-            gain = 1.0 / max(float(transformed.max()), -float(transformed.min()))
-        self._quantise(transformed, gain)
+        gain = self._gain(wave, transformed, _energy)
+        self._quantise(transformed, gain, np)
         return self._anonymised(transformed.astype(np.float32), rate, alpha, gain, counts)
+
+    def anonymise_many(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        """Anonymise waveforms, each with its rate and utterance; on a GPU all at once.
+
+        Returns:
+            What :meth:`anonymise` makes of each, in order. A GPU adds in another order: before they are rounded to 16
+            bits, samples differ by less than 1e-6.
+        """
+        if self.device == "cpu":
+            return [self.anonymise(*spoken) for spoken in waves]
+        return self._together(waves)
+
+    def _together(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        import torch
+
+        alphas = [self.alpha(utterance) for _, _, utterance in waves]
+        results_by_place: dict[int, Anonymised] = {}
+        groups: dict[int, list[int]] = {}
+        for place, (wave, rate, _) in enumerate(waves):
+            if len(wave) < self._shortest(self._framing(rate)):
+                results_by_place[place] = self._passed(wave, rate, alphas[place], SHORT)
+            else:
+                groups.setdefault(rate, []).append(place)
+        with torch.inference_mode():
+            for rate, places in groups.items():
+                sources = [torch.from_numpy(np.ascontiguousarray(waves[place][0])).to(self.device) for place in places]
+                results = _transform(self.device)(sources, [alphas[place] for place in places], self._framing(rate))
+                for place, source, (result, counts) in zip(places, sources, results):
+                    if _unchanged(counts):
+                        results_by_place[place] = self._passed(waves[place][0], rate, alphas[place], counts)
+                        continue
+                    gain = self._gain(source, result, _energy_there)
+                    self._quantise(result, gain, torch)
+                    results_by_place[place] = self._anonymised(
+                        result.float().cpu().numpy(), rate, alphas[place], gain, counts
+                    )
+        return [results_by_place[place] for place in range(len(waves))]
 
     def _framing(self, rate: int) -> Framing:
         from pipeline.anonymisers.mcadams.transform import EPS, Framing
@@ -191,17 +231,22 @@ class Anonymiser(contracts.Anonymiser):
         """Samples that a waveform has at least, else it passes as it is; infinite where a window is too short itself."""
         return framing.window + framing.first * framing.hop if framing.window > framing.order + 1 else np.inf
 
-    def _quantise(self, samples: np.ndarray, gain: float) -> None:
-        """Level and quantisation of the mode, in place."""
+    def _gain(self, wave: Any, transformed: Any, energy: Callable[[Any], float]) -> float:
+        if self.settings.mode == "default":
+            return float(np.sqrt(energy(wave) / energy(transformed)))
+        return 1.0 / max(float(transformed.max()), -float(transformed.min()))
+
+    def _quantise(self, samples: Any, gain: float, xp: Any) -> None:
+        """Level and quantisation of the mode, in place; ``xp`` is numpy or torch, whichever ``made`` is of."""
         samples *= gain
         if self.settings.mode == "default":
             return
         if self.settings.mode == "vpc2020":
             samples *= 32768.0
-            np.clip(np.round(samples, out=samples), -32768, 32767, out=samples)
+            xp.clip(xp.round(samples, out=samples), -32768, 32767, out=samples)
         else:
             samples *= 32766.0
-            np.trunc(samples, out=samples)
+            xp.trunc(samples, out=samples)
         samples /= 32768.0
 
     def _passed(self, wave: np.ndarray, rate: int, alpha: float, counts: dict[str, int]) -> Anonymised:
@@ -217,6 +262,25 @@ class Anonymiser(contracts.Anonymiser):
         return Anonymised(
             wave, rate, subtype, {"alpha": alpha, "gain": gain}, counts | {"short": int(not counts["frames"])}
         )
+
+
+@functools.cache
+def _transform(device: str) -> Transform:
+    """One for all that uses the device, so that a block that was halved stays so."""
+    from pipeline.anonymisers.mcadams.on_device import Transform
+
+    return Transform()
+
+
+def _unchanged(counts: dict[str, int]) -> bool:
+    return counts["frames"] == counts["near_silent"] + counts["unstable"]
+
+
+def _energy_there(wave: torch.Tensor) -> float:
+    """Of a waveform on a device."""
+    import torch
+
+    return float(torch.linalg.vector_norm(wave, dtype=torch.float64)) ** 2
 
 
 def _energy(wave: np.ndarray) -> float:

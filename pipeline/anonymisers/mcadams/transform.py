@@ -2,7 +2,8 @@
 
 Each frame is split into an all-pole filter (Burg) and its residual; the angle phi (radians) of each complex pole becomes
 phi ** alpha, and the residual goes through the new filter. All frames of a block are treated at once by compiled kernels
-that release the interpreter's lock, so files can be processed in threads.
+that release the interpreter's lock, so files can be processed in threads. :mod:`pipeline.anonymisers.mcadams.on_device` is the same
+for a GPU.
 """
 
 from __future__ import annotations
