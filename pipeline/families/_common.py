@@ -112,8 +112,9 @@ def intervals(settings: UncertaintySettings, metric: Callable[[], uncertainty.By
     if settings.interval == "none":
         return {}
     random = generator(settings.seed, "bootstrap over speakers")
-    options = {"method": settings.interval, "replicates": settings.replicates}
-    return _bounds(uncertainty.intervals(metric(), generator=random, **options))
+    return _bounds(
+        uncertainty.intervals(metric(), method=settings.interval, replicates=settings.replicates, generator=random)
+    )
 
 
 def bands(settings: UncertaintySettings, metric: Callable[[], uncertainty.ByIdentity], purpose: str) -> Bounds:

@@ -379,7 +379,7 @@ def simultaneous_interval(attacks: Attacks, attack: int, *, level: float = 0.95)
     if (attacks.degrees < 1).any() or n < 2:
         return no_interval("jackknife", level, n, TOO_FEW)
     finite = np.isfinite(attacks.contributions).all(axis=1)
-    if not finite[attack]:
+    if not np.isfinite(attacks.contributions[attack]).all():
         return no_interval("jackknife", level, n, NOT_FINITE)
     deviations = spread_of_sums(attacks.contributions[finite], attacks.stratum)
     own = spread_of_sums(attacks.contributions[[attack]], attacks.stratum)

@@ -279,8 +279,9 @@ def fit_beta_binomial(histogram: npt.ArrayLike, total: float = 1.0) -> BetaBinom
     peaks = (profile >= np.append(profile[1:], -np.inf)) & (profile >= np.append(-np.inf, profile[:-1]))
     for k in map(int, np.flatnonzero(peaks)):
         bounds = (grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)])
-        options = {"xatol": 1e-10}
-        peak = minimize_scalar(lambda x: -family.log_likelihood(x), bounds=bounds, method="bounded", options=options)
+        peak = minimize_scalar(
+            lambda x: -family.log_likelihood(x), bounds=bounds, method="bounded", options={"xatol": 1e-10}
+        )
         if -peak.fun > best:
             best_x, best = float(peak.x), float(-peak.fun)
 

@@ -176,8 +176,8 @@ def _plot_zoo(subset: str, extractor: str, backend: str, *, table: pd.DataFrame,
                 if i == len(rows) - 1:
                     axes[i, j].set_xlabel("mean target LLR (nat)")
         if seen:
-            marks, place = [_legend_mark(animal) for animal in seen], "outside lower center"
-            figure.legend(marks, list(map(shorten_label, seen)), loc=place, ncols=len(seen), handletextpad=0.3)
+            marks, names = [_legend_mark(animal) for animal in seen], list(map(shorten_label, seen))
+            figure.legend(marks, names, loc="outside lower center", ncols=len(seen), handletextpad=0.3)
 
     svg = draw_svg(min(WIDTH, 1.0 + 2.75 * len(columns)), 0.5 + 2.6 * len(rows), paint)
     texts = []
@@ -245,15 +245,15 @@ def _write_name(axis: Axes, text: str, x: float, y: float, taken: list[Box]) -> 
         box = (start, foot, start + width, foot + height)
         inside = box[0] >= 0 and box[2] <= PANEL[0] + 6
         if inside and not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-            look = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 6, "color": INK}
+            look: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "va": va, "fontsize": 6, "color": INK}
             axis.annotate(text, (x, y), xytext=(dx, dy), **look)
             taken.append(box)
             return
 
 
 def _legend_mark(animal: str) -> Line2D:
-    colours = {"color": TINTS.get(animal, GREY), "markerfacecolor": TINTS.get(animal, "white")}
-    return Line2D([], [], marker=SHAPES.get(animal, "o"), **MARK, **colours)
+    face = TINTS.get(animal, "white")
+    return Line2D([], [], marker=SHAPES.get(animal, "o"), color=TINTS.get(animal, GREY), markerfacecolor=face, **MARK)
 
 
 PLANE_TITLE = "De-identification (for an attacker who knows original speech only) and voice distinctiveness"
@@ -283,8 +283,8 @@ def plot_plane(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
             axis.set_xlim(min(0.0, 100 * float(points["deid"].min())) - 3, 103)
         if len(extractors) > 1:
             for index, extractor in enumerate(extractors):
-                look = {"marker": MARKERS[index % len(MARKERS)], "color": GREY, "linestyle": "none"}
-                axes[0].plot([], [], label=shorten_label(extractor), **look)
+                marker, label = MARKERS[index % len(MARKERS)], shorten_label(extractor)
+                axes[0].plot([], [], marker=marker, color=GREY, linestyle="none", label=label)
             figure.legend(loc="outside lower center", ncols=len(extractors))
 
     svg = draw_svg(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)

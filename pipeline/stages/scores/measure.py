@@ -87,8 +87,8 @@ def _trials(context: Context, work: Work) -> tuple[Trials, str]:
     data, names = _as_trials(context, _table(work, "scores")), ["scores"]
     for name, expected in (("candidates", context.n_searched), ("development", context.n_development)):
         if expected is not None:
-            others = _as_trials(replace(context, n_expected=expected), _table(work, name))
-            data, names = replace(data, **{name: others}), [*names, name]
+            others: dict[str, Any] = {name: _as_trials(replace(context, n_expected=expected), _table(work, name))}
+            data, names = replace(data, **others), [*names, name]
     if work.has("attributes"):
         data = replace(data, attributes=work.input("attributes"))
     return data, _thinned(work, *names)
