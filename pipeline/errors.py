@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +55,7 @@ class PipelineError(Exception):
 
     status = 1
     MOST = 50
-    """Causes that are said to people, a line each; where there are more, some of each kind."""
+    """Causes that are said to people, a line each."""
 
     def __init__(
         self,
@@ -142,20 +141,11 @@ def _write_lines(alike: Sequence[Fault]) -> list[str]:
 
 
 def _fold_faults(faults: Sequence[Fault], most: int) -> list[str]:
-    """A line for each cause; where there are more than ``most``, some of each kind with the number of the others."""
+    """A line for each cause, for so many of them."""
     causes = _group_by_cause(faults)
-    left = Counter(alike[0].kind for alike in causes)
-    share: dict[str, int] = {}
-    for done, (kind, count) in enumerate(sorted(left.items(), key=lambda item: item[1])):
-        share[kind] = min(count, max(1, (most - sum(share.values())) // (len(left) - done)))
-    lines = []
-    for kind in left:
-        mine = [alike for alike in causes if alike[0].kind == kind]
-        lines += [line for alike in mine[: share[kind]] for line in _write_lines(alike)]
-        if len(mine) > share[kind]:
-            rest = sum(map(len, mine[share[kind] :]))
-            lines.append(f"and {rest} more{f' [{kind}]' if kind else ''}")
-    return lines
+    rest = sum(map(len, causes[most:]))
+    lines = [line for alike in causes[:most] for line in _write_lines(alike)]
+    return lines + ([f"and {rest} more"] if rest else [])
 
 
 def _write_table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:

@@ -69,8 +69,8 @@ KINDS = {
         "set dataset.originals=DIR to a checkout of VoicePrivacy 2024, its data/, or any folder with its original sets",
     ),
     "swapped": (
-        "sets renamed or copied into each other's place",
-        "put each in its place with the command given with it",
+        "two sets that were renamed or copied into each other's place",
+        "put each in its own place",
     ),
     "another-set": (
         "a set that was copied or renamed into the place of another, such as one of dev for one of test",
@@ -91,8 +91,8 @@ KINDS = {
     ),
     "names": (
         "sets of enrolment and of trials under names that do not say which belong together",
-        "rename them so that they are X_enrolls with X_trials or X_trials_…, as with the commands given with them; sets that have "
-        "nothing to do with each other need other names, for then each is halved by itself",
+        "rename them so that they are X_enrolls with X_trials or X_trials_…; sets that have nothing to do with each other need other "
+        "names, for then each is halved by itself",
     ),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
@@ -117,8 +117,7 @@ KINDS = {
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data, and reads the file of one that only decodes it",
-        "make plain files with the command given with each set, run from the folder in which the recipe ran; it executes what "
-        "wav.scp says, so read that first",
+        "write each recording as a plain file (Kaldi's wav-copy, or what the recipe's own command gives), and list those in wav.scp",
     ),
     "archive": (
         "an archive that was written anew after its wav.scp, a damaged copy, or features in the place of recordings",
@@ -136,7 +135,7 @@ KINDS = {
     "link": ("links to where the audio lies, as recipes make them", _LINKS),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
-        "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
+        "restore the files, or correct the paths in wav.scp, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
         f"tables; {_PARTIAL}",
     ),
     "bad-audio": (
@@ -193,10 +192,13 @@ KINDS = {
         "sets from different sources put together",
         "make the sets agree, or evaluate them separately with dataset.sets=[…]",
     ),
-    "columns": ("a list written for another tool", "rewrite it as MODEL UTTERANCE target|nontarget"),
+    "columns": (
+        "a list written for another tool",
+        "rewrite it: lines are MODEL UTTERANCE [target|nontarget]",
+    ),
     "labels": (
         "labels written with the other meaning, or scores' order taken for labels",
-        "turn the third column round, or leave it out everywhere: labels then follow from the speakers",
+        "exchange the labels, or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "unknown-model": (
         "enrolment and trial lists of different data sets",
@@ -208,15 +210,12 @@ KINDS = {
     ),
     "duplicate-trial": (
         "lists joined twice",
-        "keep one line of each pair; of two that contradict each other the right one",
-    ),
-    "models": (
-        "several models of one speaker (f1_a and f1_b of f1), as the evaluations of NIST have them; here a model is a speaker",
-        "let utt2spk and spk2gender of the enrolment set name the speaker, and let the list name the speaker as the model",
+        "keep one line of each pair; of two that contradict each other the one that is right",
     ),
     "label": (
-        "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label or the speaker, whichever is wrong; without a third column in the list labels follow from the speakers",
+        "a mistake in the list or in utt2spk, or models that are no speakers (several models of one): here a model is a speaker, and a "
+        "trial is a target if and only if model and speaker are the same",
+        "correct the label or the speaker, whichever is wrong; or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ _RESEMBLED = str.maketrans(
     "aeopcyxijsdqwhABEKMHOPCTYXIJSovABEZHIKMNOPTYXig-----",
 )
 """Cyrillic, Greek and other letters, and dashes, each with the ASCII character that nobody can tell it from."""
-_GUESSED = 50
-"""Files whose names are looked at to tell how they differ from the ids."""
 
 
 def normalise_name(name: str) -> str:
@@ -114,78 +111,3 @@ class Pattern:
 def quote_override(key: str, value: str) -> str:
     """An override of the command line for a value with brackets, quoted for Hydra and the shell."""
     return f"\"{key}='{value}'\""
-
-
-@dataclass(frozen=True)
-class Guess:
-    """How names of files differ from what is looked for.
-
-    Attributes:
-        pattern: that they follow.
-        files: how many of them do.
-        text: the same in words.
-    """
-
-    pattern: Pattern
-    files: int
-    text: str
-
-
-def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
-    """The pattern that gives most of the lacking rows a file of their own; None if none gives half of either.
-
-    Args:
-        lacking: rows of a manifest without a file.
-        stems: names, without extensions, of files that belong to no row.
-    """
-    best: Guess | None = None
-    for pattern in _suggest_patterns(lacking, stems):
-        counts = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
-        files = sum(counts[pattern.wanted(row)] == 1 for row in lacking)
-        if 2 * files >= min(len(lacking), len(stems)) and files and (best is None or files > best.files):
-            best = Guess(pattern, files, _describe_pattern(pattern))
-    return best
-
-
-def _suggest_patterns(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
-    for ignore_case in (False, True):
-        rows = {(str(row["utterance"]).casefold() if ignore_case else str(row["utterance"])): row for row in lacking}
-        seen: Counter[str] = Counter()
-        for stem in stems[:: max(1, len(stems) // _GUESSED)]:
-            name = make_id(stem).casefold() if ignore_case else make_id(stem)
-            place = _find_longest(name, rows)
-            if place is not None:
-                start, stop = place
-                row = rows[name[start:stop]]
-                seen[_generalise(name[:start], row, 0) + PLAIN + _generalise(name[stop:], row, 1)] += 1
-        for text, _ in seen.most_common(3):
-            try:
-                yield Pattern(text, ignore_case)
-            except ValueError:  # digits within, or brackets in names
-                continue
-
-
-def _find_longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
-    for length in range(len(name), 0, -1):
-        for start in range(len(name) - length + 1):
-            if name[start : start + length] in ids:
-                return start, start + length
-    return None
-
-
-def _generalise(text: str, row: Mapping[str, Any], side: int) -> str:
-    """What stands before (0) or behind (1) an id, with the set and the speaker of the row, or a number at the end, as fields."""
-    for field in ("set", "speaker"):
-        value = str(row.get(field, ""))
-        if value and value in text:
-            text = text.replace(value, f"{{{field}}}", 1)
-    digits = re.compile(r"\d+$" if side else r"^\d+")
-    return digits.sub("{number}", text) if len(text) > 1 else text
-
-
-def _describe_pattern(pattern: Pattern) -> str:
-    before, _, behind = pattern.text.partition(PLAIN)
-    parts = [f"they begin with '{before}'"] if before else []
-    parts += [f"they end in '{behind}'"] if behind else []
-    parts += ["they differ in upper and lower case"] if pattern.ignore_case else []
-    return " and ".join(parts)

@@ -239,7 +239,7 @@ def test_what_is_heard_is_told_whatever_the_format_and_the_zeros_at_the_ends(
     random = np.random.default_rng(3)
     inside = np.concatenate([random.integers(1, 9, 5), np.zeros(11, int), random.integers(1, 9, 4)]).astype(np.int16)
     digest = hashlib.sha256((inside / 32768).astype("<f4").tobytes()).hexdigest()
-    for before, behind, name in ((0, 0, "a.wav"), (4, 0, "b.flac"), (0, 9, "c.aiff"), (8, 23, "d.w64")):
+    for before, behind, name in ((0, 0, "a.wav"), (4, 0, "b.flac"), (0, 9, "c.rf64"), (8, 23, "d.wav")):
         soundfile.write(
             tmp_path / name, np.concatenate([np.zeros(before, np.int16), inside, np.zeros(behind, np.int16)]), 8000
         )

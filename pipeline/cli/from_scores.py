@@ -384,4 +384,4 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
 
 
 def _disclosure(options: argparse.Namespace, report: Report) -> None:
-    score_disclosure.measure(options, report, _negated(options, score_disclosure.scored(options)))
+    score_disclosure.measure(options, report, _negated(options, ("scores",)))

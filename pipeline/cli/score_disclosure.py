@@ -15,7 +15,7 @@ from pipeline import metrics
 from pipeline.cli.score_report import Report, check_order, warn
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.score_table import Array
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.names import join_few
 from pipeline.seeds import generator
@@ -131,9 +131,7 @@ def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: n
     report.put((*place, "n_undefined"), int(measured.n_undefined + (~told).sum()))
 
 
-DEV = ("dev_scores", "dev_input2spk", "dev_reference2spk")
-SLOPES = ("loso", "softmax", "published", "actual")
-LEARNT_ELSEWHERE = ("softmax", "published")
+SLOPES = ("loso", "actual")
 FPRS = (0.01, 0.001)
 OFF = "--replicates 0 turns intervals and null bands off"
 SAID = "the true candidate scores above another one"
@@ -147,14 +145,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
     parser.add_argument(
         "--slope",
+        type=_slope,
         default="loso",
         metavar="SLOPE",
-        help="of posteriors: loso (from the other speakers; the default), softmax or published (from --dev-...), actual "
-        "(scores are natural-log LLRs), or a number learnt elsewhere",
+        help="of posteriors: loso (from the other speakers; the default), actual (scores are natural-log LLRs), or a number that "
+        "was learnt elsewhere",
     )
-    parser.add_argument("--dev-scores", type=Path, help="scores of other speakers, to learn the slope from")
-    parser.add_argument("--dev-input2spk", type=Path)
-    parser.add_argument("--dev-reference2spk", type=Path)
     parser.add_argument("--spk2attr", type=Path, nargs="+", default=[], help="tables SPEAKER VALUE: sex, accent, ...")
     parser.add_argument(
         "--utt2attr",
@@ -172,21 +168,26 @@ def _length(text: str) -> int:
     return int(text)
 
 
-def scored(options: argparse.Namespace) -> tuple[str, ...]:
-    """Options that give scores, as ``--distance`` names them."""
-    return ("scores", "dev-scores") if options.dev_scores else ("scores",)
+def _slope(text: str) -> str | float:
+    if text in SLOPES:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(SLOPES)}, nor a number from 0 on")
+    return value
 
 
 def measure(options: argparse.Namespace, report: Report, negated: Collection[str]) -> None:
     """Put all measures of disclosure into the report.
 
     Raises:
-        ConfigError: a slope without what it is learnt from.
         DataError: files that are refused.
         MetricError: scores that cannot be measured.
     """
-    slope_asked = _slope_asked(options)
-    attack = _attack(options, report, "", negated)
+    attack = _attack(options, report, negated)
     s, t, n_candidates = attack.scores, attack.truth, len(attack.names)
     order = metrics.rank_order(s, t, t)
     check_order({"scores": (str(options.scores), order)}, list(negated), options.as_is, report, SAID)
@@ -198,47 +199,19 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     ):
         report.put((name,), int(number))
     report.put(("candidates",), attack.names)
-    slope = _learnt(options, report, negated, slope_asked, attack)
+    slope = _learn_slope(options, report, attack)
     _lid(options, report, attack, slope)
     _ranks(options, report, attack)
     _evidence(options, report, attack)
     for path in (*options.spk2attr, *options.utt2attr):
         _attribute(options, report, attack, path, slope)
     if options.lengths:
-        _lengths(options, report, attack, slope_asked)
+        _lengths(options, report, attack)
 
 
-def _slope_asked(options: argparse.Namespace) -> str | float:
-    dev = [f"--{name.replace('_', '-')}" for name in DEV if getattr(options, name)]
-    if options.slope in LEARNT_ELSEWHERE and len(dev) < len(DEV):
-        missing = [f"--{name.replace('_', '-')}" for name in DEV if not getattr(options, name)]
-        raise ConfigError(
-            f"--slope {options.slope} is learnt from other speakers, and {' '.join(missing)} is not given",
-            remedy="give the three --dev- options, or --slope loso",
-        )
-    if options.slope not in LEARNT_ELSEWHERE and dev:
-        raise ConfigError(
-            f"{' '.join(dev)}: --slope {options.slope} learns nothing from them",
-            remedy="add --slope softmax, or leave them out",
-        )
-    if options.slope in SLOPES:
-        return str(options.slope)
-    try:
-        value = float(options.slope)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ConfigError(
-            f"--slope {options.slope} is none of {', '.join(SLOPES)}, nor a number from 0 on", remedy="--slope loso"
-        )
-    return value
-
-
-def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: Collection[str]) -> Attack:
-    scores, of_inputs, of_references = (
-        getattr(options, prefix + name) for name in ("scores", "input2spk", "reference2spk")
-    )
-    inputs, references = (score_joins.read_speakers(path, report.note) for path in (of_inputs, of_references))
+def _attack(options: argparse.Namespace, report: Report, negated: Collection[str]) -> Attack:
+    tables = options.input2spk, options.reference2spk
+    inputs, references = (score_joins.read_speakers(path, report.note) for path in tables)
     column = {speaker: k for k, speaker in enumerate(references.speakers)}
     # Refuses speakers with two candidates.
     metrics.true_references([], references.speakers)
@@ -246,11 +219,11 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     kept = own >= 0
     needed = np.repeat(kept[:, None], len(references.ids), axis=1)
     matrix = score_joins.join_matrix(
-        scores,
+        options.scores,
         inputs,
         references,
         needed,
-        distance=f"{prefix.replace('_', '-')}scores" in negated,
+        distance=bool(negated),
         # Scores of trials that are left out are told in a note; nothing else asks for them.
         strict=options.strict and bool(kept.all()),
         note=report.note,
@@ -259,7 +232,7 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     if not kept.any():
         raise DataError(
             "no trial is of a speaker who is enrolled",
-            where=f"{of_inputs} and {of_references}",
+            where=f"{tables[0]} and {tables[1]}",
             cause="tables of different speakers, or speakers named in different ways",
             remedy="name speakers alike in both tables",
         )
@@ -270,44 +243,24 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     return Attack(matrix[kept], own[kept], list(references.speakers), left_out, trials, list(references.ids))
 
 
-def _learnt(
-    options: argparse.Namespace, report: Report, negated: Collection[str], slope_asked: str | float, attack: Attack
-) -> float | Array | None:
+def _learn_slope(options: argparse.Namespace, report: Report, attack: Attack) -> float | Array | None:
     """The slope; None where there is none: LLRs as they are, or too few speakers."""
-    report.put(("slope", "method"), slope_asked if isinstance(slope_asked, str) else "given")
-    if isinstance(slope_asked, float):
-        report.put(("slope", "value"), slope_asked)
-        return slope_asked
-    if slope_asked == "actual":
+    report.put(("slope", "method"), options.slope if isinstance(options.slope, str) else "given")
+    if isinstance(options.slope, float):
+        report.put(("slope", "value"), options.slope)
+        return options.slope
+    if options.slope == "actual":
         return None
-    if slope_asked == "loso":
-        try:
-            slopes = metrics.loso_slopes(attack.scores, attack.truth)
-        except Undefined as undefined:
-            report.put(("slope", "value"), None, str(undefined))
-            return None
-        speaks = ~np.isnan(slopes.value)
-        names = [name for name, slope in zip(attack.names, speaks) if slope]
-        report.put(("slope", "value"), dict(zip(names, slopes.value[speaks].tolist())))
-        report.put(("slope", "unconstrained"), dict(zip(names, slopes.unconstrained[speaks].tolist())))
-        return slopes.value
-    dev = _attack(options, report, "dev_", negated)
-    shared = sorted(set(dev.names) & set(attack.names))
-    if shared:
-        raise DataError(
-            f"{len(shared)} speakers stand among those to learn from and those to be measured: {', '.join(shared[:10])}",
-            where=f"{options.dev_reference2spk} and {options.reference2spk}",
-            cause="a slope that has seen the speakers finds bits that are not there",
-            remedy="take other speakers to learn from, or --slope loso",
-        )
-    if slope_asked == "published":
-        value, offset = metrics.published_slope(dev.scores, dev.truth)
-        report.put(("slope", "offset"), offset)
-    else:
-        value = metrics.softmax_slope(dev.scores, dev.truth).unconstrained
-    report.put(("slope", "unconstrained"), value)
-    report.put(("slope", "value"), max(value, 0.0))
-    return max(value, 0.0)
+    try:
+        slopes = metrics.loso_slopes(attack.scores, attack.truth)
+    except Undefined as undefined:
+        report.put(("slope", "value"), None, str(undefined))
+        return None
+    speaks = ~np.isnan(slopes.value)
+    names = [name for name, slope in zip(attack.names, speaks) if slope]
+    report.put(("slope", "value"), dict(zip(names, slopes.value[speaks].tolist())))
+    report.put(("slope", "unconstrained"), dict(zip(names, slopes.unconstrained[speaks].tolist())))
+    return slopes.value
 
 
 def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: float | Array | None) -> None:
@@ -390,8 +343,8 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
     report.intervals_of(ends)
 
 
-def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_asked: str | float) -> None:
-    slope = slope_asked if isinstance(slope_asked, float) else None
+def _lengths(options: argparse.Namespace, report: Report, attack: Attack) -> None:
+    slope = options.slope if isinstance(options.slope, float) else None
     purpose = "choices of trials that are pooled"
     items = metrics.Lengths(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)

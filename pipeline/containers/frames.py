@@ -254,8 +254,6 @@ def _crc16_of(byte: int) -> int:
 
 
 _CRC16 = [_crc16_of(byte) for byte in range(256)]
-
-
 _PAGE_HEAD = 27
 _FIRST_PAGE, _LAST_PAGE = 2, 4
 

@@ -12,9 +12,8 @@ A file system tells two writes apart only if its clock ticked between them. What
 before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
 (:attr:`Probe.lasting`).
 
-Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
-others have kept, and leaves that out (:class:`parallel.WorkQueue`). There is no lock and no claim, so a kill leaves nothing behind; at
-worst a file is looked at twice.
+What was found is kept every few seconds. There is no lock and no claim, so a kill leaves nothing behind, and of several starts at the
+same moment, on any hosts, each looks for itself.
 
 Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
 """
@@ -29,7 +28,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,33 +36,22 @@ import pyarrow.compute as pc
 
 from pipeline.datasets import parallel
 from pipeline.datasets import probe as probing
-from pipeline.datasets.parallel import CHUNK_FILES, IDENTITY_BYTES, Look, WorkQueue, encode_text, read_state
+from pipeline.datasets.parallel import IDENTITY_BYTES, Look, encode_text, read_state
 from pipeline.datasets.probe import Probe
 from pipeline.seeds import digest
 from pipeline.tables.shared import SharedTable, age
 
 KEEP_SECONDS = 2.0
-"""Between two times that what was found is kept, and that what other starts found meanwhile is taken over. A kill costs what was
-decoded in this time."""
-
-
-PATIENCE = 10
-"""What others found is not asked for again before so many times as long as it took."""
-
+"""Between two times that what was found is kept. A kill costs what was decoded in this time."""
 
 LOG_SECONDS = 20.0
 """Between two words on how far it is."""
 
-
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
-
 LAYOUT = 3
-
-
 _IDENTITY = pa.binary(IDENTITY_BYTES)
-
 
 SCHEMA = pa.schema(
     {
@@ -87,21 +75,13 @@ SCHEMA = pa.schema(
     }
 )
 
-
 _STATE_COLUMNS = ("path", "size", "mtime_ns", "ctime_ns", "inode", "looked_ns")
 _ANSWER_COLUMNS = [name for name in SCHEMA.names if name not in _STATE_COLUMNS]
 
-
 # Files that are asked for at a time, because a network file system answers each after a while.
 _STAT_THREADS = 16
-
-
 _STAT_BLOCK = 4096
-
-
 _RULES_FOLDER = re.compile(r"[0-9a-f]{16}")
-
-
 log = logging.getLogger(__name__)
 
 
@@ -156,17 +136,11 @@ class AudioCache:
         return _look_up(paths, self._known)
 
     def _look(self, paths: Sequence[Path], workers: int, probes: dict[Path, Probe]) -> None:
-        if not paths:
-            return
-        queue = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
-        others = _OtherStarts()
-        begun = time.monotonic()
-        done, kept, logged, updated, pause = 0, begun, begun, begun, KEEP_SECONDS
+        kept = logged = time.monotonic()
         try:
             for looks in parallel.run_parallel(
-                queue, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
+                paths, workers, functools.partial(parallel.look_at_files, self._longest)
             ):
-                done += len(looks)
                 for look in looks:
                     probes[look.path] = look.probe
                     if look.state is not None and self._keeps:
@@ -174,34 +148,12 @@ class AudioCache:
                 now = time.monotonic()
                 if now - logged > LOG_SECONDS:
                     logged = now
-                    log.info("looked at %d of %d audio files", len(probes), len(probes) + len(queue.paths()))
+                    log.info("looked at %d of %d audio files", sum(path in probes for path in paths), len(paths))
                 if now - kept > KEEP_SECONDS:
                     self._keep()
                     kept = time.monotonic()
-                if now - updated > pause:
-                    taken = others.answers(queue, self._news())
-                    probes.update(taken)
-                    queue.drop(taken)
-                    updated = time.monotonic()
-                    pause = max(KEEP_SECONDS, PATIENCE * (updated - now))
         finally:
             self._keep()
-        if others.taken:
-            log.info("looked at %d audio files; %d were looked at by another start meanwhile", done, others.taken)
-
-    def _news(self) -> pa.Table:
-        """What other starts have kept since it was last asked."""
-        empty = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
-        if self._folder is None or self._known is None or not self._keeps:
-            return empty
-        try:
-            news = self._table(self._folder).news(_ANSWER_COLUMNS)
-        except OSError as error:
-            self._give_up(error)
-            return empty
-        if len(news):
-            self._known = pa.concat_tables([self._known, news])
-        return news
 
     def _read(self, folder: Path) -> pa.Table:
         try:
@@ -246,29 +198,6 @@ NO_CACHE = AudioCache(None)
 """Looks at every file, and keeps nothing."""
 
 
-class _OtherStarts:
-    """What other starts find of files that this one has not yet looked at."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        self._identities: dict[bytes, Path] | None = None
-
-    def answers(self, queue: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
-        """What the news say of files that are left; each is held against the file as it is now."""
-        if not len(news):
-            return {}
-        if self._identities is None:
-            # Asked of all files, which takes a while on a network file system: once, and only where there are others.
-            paths = queue.paths()
-            self._identities = {
-                identity.identity: path for path, identity in zip(paths, _read_states(paths)) if identity
-            }
-        wanted = [self._identities.pop(identity, None) for identity in news["identity"].to_pylist()]
-        answers = _look_up([path for path in wanted if path is not None], news)
-        self.taken += len(answers)
-        return answers
-
-
 def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
     """What a table knows of files as they are now."""
     if not len(table) or not paths:
@@ -279,7 +208,7 @@ def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
     answers = table.take(rows.drop_null()).drop_columns("identity").to_pylist()
     for answer in answers:
         answer |= {name: answer[name].hex() for name in ("sha256", "sound")}
-        answer["problem"] = _decode_text(answer["problem"])
+        answer["problem"] = answer["problem"].decode("utf-8", "surrogatepass")
     return {paths[place]: Probe(**answer) for place, answer in zip(places, answers)}
 
 
@@ -294,32 +223,14 @@ def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:
         ]
 
 
-def _decode_text(content: bytes) -> str:
-    return content.decode("utf-8", "surrogatepass")
-
-
 def _make_rows(new: Sequence[Look]) -> pa.Table:
-    rows = [
-        {
-            "identity": of.identity,
-            "path": encode_text(of.path),
-            "size": of.size,
-            "mtime_ns": of.mtime_ns,
-            "ctime_ns": of.ctime_ns,
-            "inode": of.inode,
-            "sample_rate": look.probe.sample_rate,
-            "samples": look.probe.samples,
-            "channels": look.probe.channels,
-            "clipped": look.probe.clipped,
-            "sha256": bytes.fromhex(look.probe.sha256),
-            "kind": look.probe.kind,
-            "problem": encode_text(look.probe.problem),
-            "sound": bytes.fromhex(look.probe.sound),
-            "silence_ms": look.probe.silence_ms,
-            "bandwidth": look.probe.bandwidth,
-            "looked_ns": look.looked_ns,
-        }
-        for look in new
-        if (of := look.state) is not None
-    ]
+    rows = []
+    for look in new:
+        if look.state is not None:
+            state, probe = asdict(look.state), asdict(look.probe)
+            texts = {"path": encode_text(look.state.path), "problem": encode_text(look.probe.problem)}
+            digests = {name: bytes.fromhex(probe[name]) for name in ("sha256", "sound")}
+            rows.append(
+                {**state, **probe, **texts, **digests, "identity": look.state.identity, "looked_ns": look.looked_ns}
+            )
     return pa.Table.from_pylist(rows, SCHEMA)

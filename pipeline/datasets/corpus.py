@@ -14,7 +14,7 @@ import pandas as pd
 
 from pipeline.datasets import listings, trial_checks
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
-from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance, check_set_name
+from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance
 from pipeline.datasets.probe import Probe, describe_probes
 from pipeline.faults import Faults
 from pipeline.names import describe_difference, fold_lookalikes, join_few
@@ -25,8 +25,7 @@ from pipeline.tables.run_files import SEXES_UNKNOWN
 
 log = logging.getLogger(__name__)
 
-
-_EMPTYING = {"another-set", "models", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+_EMPTYING = {"another-set", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
@@ -126,8 +125,7 @@ def check_lists(listing: Listing) -> tuple[list[Utterance], dict[tuple[str, str]
     _check_look_alikes(rows, faults)
     check_readers(rows, faults)
     for name, folder in listing.called:
-        # After what lies below it: commands that rename things mend them in their order.
-        check_set_name(folder, name, faults)
+        listings.report_invisible("set", name, folder, faults)
     for trial_list in listing.lists:
         trial_checks.check_trial_list(trial_list, listed, faults)
     return rows, listed
@@ -224,7 +222,7 @@ def _keep_first(rows: Sequence[Utterance], faults: Faults) -> list[Utterance]:
 
 
 def _check_visible(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that hold what nobody can see are faults, once each: those of utterances first, whose files lie in folders of speakers."""
+    """Ids that hold what nobody can see are faults, once each."""
     for kind in ("utterance", "speaker"):
         first: dict[str, Utterance] = {}
         for row in rows:
@@ -400,10 +398,7 @@ def report_lacking_classes(sets: Iterable[TrialSet], where: Mapping[str, str], f
 _BOOKS = re.compile(r"((?:sp[\d.]+-)?[1-9]\d{0,4})[-_]([1-9]\d{2,5})(?:[-_]\d{4,}(?:[-_].*)?)?")
 """READER-CHAPTER-NUMBER, and whatever augmentation writes around it; no number in the id of a model."""
 
-
 _VIDEOS = re.compile(r"(id\d{5})[-_/](.+)")
-
-
 _SPED = re.compile(r"[-_]sp[\d.]+$")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, cutting, kaldi, kaldi_folders, kaldi_tables, listings, pipes, trees
+from pipeline.datasets import corpus, cutting, kaldi, kaldi_folders, kaldi_tables, listings, trees
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.corpus import Corpus
 from pipeline.datasets.listings import Listing
@@ -40,7 +40,11 @@ def read_data_set(
     """
     listing = Listing()
     root = list_data_set(settings, listing, folder, training_alone)
-    _note_commands(listing)
+    commands = {row.path for row in listing.utterances if row.path and row.entry and row.entry.is_command}
+    if commands:
+        listing.notes.append(
+            f"{len(commands)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
+        )
     listing.attributes = kaldi_tables.read_attributes(listing, settings.attributes)
     cutting.write_parts(listing, recordings, threads, cache)
     return corpus.assemble_corpus(listing, root, allow_partial, threads, cache)
@@ -74,24 +78,6 @@ def list_data_set(
         "vpc": vpc.add_data_set,
     }[settings.name](settings, root, listing)
     return root
-
-
-def _note_commands(listing: Listing) -> None:
-    """Say how many files are read although a ``wav.scp`` has commands for them, and whether these would give less."""
-    read = {
-        row.path: row.entry for row in listing.utterances if row.path is not None and row.entry and row.entry.is_command
-    }
-    if not read:
-        return
-    listing.notes.append(
-        f"{len(read)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
-    )
-    rounded = [path for path, entry in read.items() if pipes.rounds_samples(entry, path)]
-    if rounded:
-        listing.notes.append(
-            f"{len(rounded)} of these commands would round samples to fewer bits than the file has, e.g. of {rounded[0]}; the files "
-            f"are read as they are"
-        )
 
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:

@@ -120,7 +120,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
         names = ", ".join(kaldi_set.name for kaldi_set in folders)
         listing.faults.add("train", f"the folder holds {len(folders)} sets ({names}), and one is trained on", folder)
         return
-    listings.check_set_name(folders[0], normalise_name(folders[0].name), listing.faults)
+    listings.report_invisible("set", normalise_name(folders[0].name), folders[0], listing.faults)
     kaldi_set = read_set(folders[0], listing.faults)
     candidates = [kaldi_set.folder, kaldi_set.folder.parent, kaldi_set.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:

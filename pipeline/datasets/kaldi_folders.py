@@ -50,7 +50,7 @@ def discover_sets(
                 root,
             )
             faults.stop(root)
-        listings.check_set_name(root, normalise_name(root.name), faults)
+        listings.report_invisible("set", normalise_name(root.name), root, faults)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
     # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
@@ -61,7 +61,7 @@ def discover_sets(
     }
     for name, folder in folders.items():
         if (folder / "wav.scp").exists():
-            listings.check_set_name(folder, name, faults)
+            listings.report_invisible("set", name, folder, faults)
     if faults.has("bad-id"):
         # Which sets belong together follows from their names.
         faults.stop(root)
@@ -79,7 +79,7 @@ def discover_sets(
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
         faults.stop(root)
     if not any((folder / "enrolls").exists() and find_trial_files(folder) for folder in singles):
-        refuse_paired_names(root, [folder.name for folder in singles], faults)
+        _refuse_paired_names(root, [folder.name for folder in singles], faults)
     listed = [folder for folder in singles if (folder / "enrolls").exists() or find_trial_files(folder)]
     _note_passed_over([folder.name for folder in singles if listed and folder not in listed], listing)
     return [], listed or singles
@@ -109,22 +109,12 @@ def _pair_sets(
         listings.note_chosen_sets(listing, wanted, [*trial_sets, *lonely])
         lonely = [name for name in lonely if name in wanted]
         pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
-    spare = [name for name in folders if name not in {*taken, *tried} and (folders[name] / "wav.scp").exists()]
     for name in lonely:
-        wanted_name = f"{tried[name]}_enrolls"
-        hint = hint_rename(folders[name].parent, wanted_name, spare, ENROLMENT_WORD)
-        listing.faults.add(
-            "missing-table", f"the trial set {name} has no enrolment set {wanted_name} beside it{hint}", folders[name]
-        )
-    for enrolment, mine in pairs:
-        if not mine:
-            base = enrolment.removesuffix("_enrolls")
-            hint = hint_rename(folders[enrolment].parent, f"{base}_trials", spare, TRIALS_WORD)
-            listing.faults.add(
-                "missing-table",
-                f"the enrolment set {enrolment} has no trial set {base}_trials_* beside it{hint}",
-                folders[enrolment],
-            )
+        what = f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it"
+        listing.faults.add("missing-table", what, folders[name])
+    for enrolment in [enrolment for enrolment, mine in pairs if not mine]:
+        what = f"the enrolment set {enrolment} has no trial set {enrolment.removesuffix('_enrolls')}_trials_* beside it"
+        listing.faults.add("missing-table", what, folders[enrolment])
     if copies:
         listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
     others = [
@@ -141,80 +131,21 @@ def _note_passed_over(others: Sequence[str], listing: Listing) -> None:
         )
 
 
-ENROLMENT_WORD = re.compile(r"enrol|gallery|reference|refs?$", re.IGNORECASE)
+_ENROLMENT_WORD = re.compile(r"(.*[_.-])?(enrol|gallery|reference|refs?$)", re.IGNORECASE)
+_TRIALS_WORD = re.compile(r"(.*[_.-])?(trial|test|eval|probe|query|queries)", re.IGNORECASE)
+"""What of a set's name says what it is for."""
 
 
-TRIALS_WORD = re.compile(r"trial|test|eval|probe|query|queries", re.IGNORECASE)
-"""How the word begins that says what a set is for."""
-
-
-_NAME_PARTS = re.compile(r"[_.\-]+")
-
-
-def refuse_paired_names(root: Path, names: Sequence[str], faults: Faults) -> None:
+def _refuse_paired_names(root: Path, names: Sequence[str], faults: Faults) -> None:
     """Refuse sets without lists if some are enrolment and some trials by their names: halved by itself, each would be another
     protocol than was meant.
 
     Raises:
         DataError: they look like pairs; with the faults so far.
     """
-    enrolled = {name: _drop_word(name, ENROLMENT_WORD) for name in names if _has_word(name, ENROLMENT_WORD)}
-    tried = {
-        name: _drop_word(name, TRIALS_WORD) for name in names if _has_word(name, TRIALS_WORD) and name not in enrolled
-    }
-    if not enrolled or not tried:
-        return
-    moves = _list_moves(enrolled, tried, re.sub(r"\W+", "_", root.name).strip("_") or "data")
-    taken = {new for _, new in moves}
-    if len(taken) < len(moves) or any((root / name).exists() for name in taken):
-        moves = []
-    commands = " && ".join(f"mv {_quote_path(root / old)} {_quote_path(root / new)}" for old, new in moves)
-    faults.add(
-        "names",
-        f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol by their names; each would be halved "
-        f"by itself{': ' if commands else ''}{commands}",
-        root,
-    )
-    faults.stop(root)
-
-
-def hint_rename(root: Path, wanted: str, names: Sequence[str], kind: re.Pattern[str]) -> str:
-    """``; if NAME is it: mv …`` where one set has a name of the kind; '' otherwise."""
-    like = [name for name in names if _has_word(name, kind)]
-    return (
-        f"; if {like[0]} is it: mv {_quote_path(root / like[0])} {_quote_path(root / wanted)}" if len(like) == 1 else ""
-    )
-
-
-def _list_moves(enrolled: dict[str, str], tried: dict[str, str], base: str) -> list[tuple[str, str]]:
-    """Old and new names; one enrolment set goes with all trials, several each with those of the same rest of the name."""
-    if len(enrolled) == 1:
-        ((name, remainder),) = enrolled.items()
-        stem = remainder or base
-        tails = {trial: other.removeprefix(remainder).strip("_") for trial, other in tried.items()}
-        trials = [(trial, "_".join(filter(None, [stem, "trials", tail]))) for trial, tail in tails.items()]
-        return [(name, f"{stem}_enrolls"), *trials]
-    stems = {
-        name: "_".join(filter(None, [base if remainder in ("f", "m", "") else "", remainder]))
-        for name, remainder in enrolled.items()
-    }
-    by_rest = {remainder: stems[name] for name, remainder in enrolled.items()}
-    if set(tried.values()) - by_rest.keys():
-        return []
-    return [
-        *((name, f"{stem}_enrolls") for name, stem in stems.items()),
-        *((trial, f"{by_rest[remainder]}_trials") for trial, remainder in tried.items()),
-    ]
-
-
-def _has_word(name: str, kind: re.Pattern[str]) -> bool:
-    return any(kind.match(part) for part in _NAME_PARTS.split(name))
-
-
-def _drop_word(name: str, kind: re.Pattern[str]) -> str:
-    """The name without the word that says what it is for."""
-    return "_".join(part for part in _NAME_PARTS.split(name) if part and not kind.match(part))
-
-
-def _quote_path(path: Path) -> str:
-    return shlex.quote(str(path))
+    enrolled = [name for name in names if _ENROLMENT_WORD.match(name)]
+    tried = [name for name in names if _TRIALS_WORD.match(name) and name not in enrolled]
+    if enrolled and tried:
+        what = f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol by their names"
+        faults.add("names", f"{what}; each would be halved by itself", root)
+        faults.stop(root)

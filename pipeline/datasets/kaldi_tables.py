@@ -135,12 +135,10 @@ def _read_values(path: Path, faults: Faults) -> dict[str, str]:
 
 TRANSCRIPTS_PLACE = "extractor text"
 
-
 _TRANSCRIPTS_REMEDY = (
     "give a table text (UTTERANCE WORD WORD ...) in each Kaldi set, or SPEAKER-CHAPTER.trans.txt beside the audio of a "
     "LibriSpeech tree; or leave text out of extractor=[…]"
 )
-
 
 TRANSCRIPT_FAULTS = {
     "no-text": ("a data set that comes without transcripts, or tables that were not copied", _TRANSCRIPTS_REMEDY),
@@ -155,7 +153,6 @@ TRANSCRIPT_FAULTS = {
     "duplicate-id": ("tables joined twice", "keep one of the lines"),
     "disagrees": ("sets from different sources put together", "make the sets agree"),
 }
-
 
 Key = tuple[str, str]
 """(set, utterance)"""

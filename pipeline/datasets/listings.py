@@ -188,11 +188,6 @@ def add_same_sex_pairs(
     return trial_list
 
 
-def check_set_name(folder: Path, name: str, faults: Faults) -> None:
-    """Report a folder that sets are called after, if the name that they have of it holds what nobody can see."""
-    report_invisible("set", name, str(folder), faults)
-
-
 def describe_pairs(across_sexes: bool) -> str:
     """Which pairs of a list that was made here are tried, in words."""
     return "all pairs, those across sexes too," if across_sexes else "all same-sex pairs"
@@ -293,7 +288,7 @@ def report_unknown_sets(faults: Faults, wanted: Iterable[str], names: Sequence[s
             faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
 
 
-def report_invisible(kind: str, name: str, where: str, faults: Faults) -> bool:
+def report_invisible(kind: str, name: str, where: str | Path, faults: Faults) -> bool:
     """Report an id with characters that nobody can see; whether it has some."""
     problem = text.not_an_id(name)
     if problem:

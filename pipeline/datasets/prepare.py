@@ -17,12 +17,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.contracts import Transcripts
-from pipeline.datasets import external_copy, external_files, importers, kaldi_tables, resemblance
+from pipeline.datasets import external_copy, importers, kaldi_tables, resemblance
 from pipeline.datasets import probe as probing
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.corpus import Corpus, Dropped, report_lacking_classes
-from pipeline.datasets.external_copy import Copy, Gaps, Row
-from pipeline.datasets.external_files import Cutting, list_files
+from pipeline.datasets.external_copy import Copy, Cutting, Gaps, Row, list_files
 from pipeline.datasets.resemblance import Doubt, IdenticalAudio
 from pipeline.datasets.scores import score_files
 from pipeline.datasets.scores.score_files import ScoreSet
@@ -265,7 +264,7 @@ def _read_copies(
     untrainable: dict[str, str] = {}
     for key, copy in copies.items():
         wanted = corpus.manifest[(corpus.manifest["role"] == "train") == copy.training]
-        if copy.training and not copy.is_named and not external_files.has_any_file(copy, wanted):
+        if copy.training and not copy.is_named and not external_copy.has_any_file(copy, wanted):
             untrainable[copy.label] = (
                 f"system {copy.label} has no anonymised copy of the training set ({join_few(sorted(wanted['set'].unique()))}): "
                 f"{copy.key()}=DIR names one"

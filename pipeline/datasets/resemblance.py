@@ -31,43 +31,29 @@ ORIGINAL, NEARLY = 0.99, 0.95
 """Two recordings whose waveforms correlate by more than the first are one: far above what anonymisers leave, mild ones too. Where more
 than half of the files are originals and all others exceed the second, a coding took the rest, and no system."""
 
-
 RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-
 
 PADDING, FRAME = 2_400, 512
 """Samples that a coding or the frames of a vocoder may add, and take away."""
 
-
 FEWEST_OF_SET = 4
 """A set of fewer files may hold its originals by chance, such as words of a moment."""
-
 
 FEWEST = 5
 """In fewer files a factor between lengths may be chance, unless it is one."""
 
-
 LONGEST_ENDS = 0.3
 """Seconds that a program may cut off, or add to, every file."""
-
 
 SAME_SECONDS = 0.010
 """By so much files may differ in length: a frame."""
 
-
 PAIRS_KEPT_TOGETHER = 8192
 """Pairs that are compared between two times that correlations are kept: a minute and a half on one core."""
 
-
 _VERSION = 1  # of the correlation: raised when it gives other numbers
-
-
 _SCHEMA = pa.schema({"identity": pa.binary(16), "correlation": pa.float64(), "compared_ns": pa.int64()})
-
-
 _Pair = tuple[bytes, Path, Path]  # a digest of both digests, the original, the anonymised file
-
-
 log = logging.getLogger(__name__)
 
 
@@ -207,8 +193,7 @@ def compare_with_originals(
     for start in range(0, len(todo), PAIRS_KEPT_TOGETHER):
         some = todo[start : start + PAIRS_KEPT_TOGETHER]
         new: dict[bytes, float] = {}
-        chunk = parallel.CHUNK_FILES if parallel.needs_processes(len(some), threads) else 1
-        for correlations in parallel.run_parallel(parallel.WorkQueue(some, chunk), len(some), threads, correlate_pairs):
+        for correlations in parallel.run_parallel(some, threads, correlate_pairs):
             new |= correlations
         correlation_of |= new
         if len(todo) > parallel.MANY_FILES:
@@ -239,7 +224,6 @@ def correlate_pairs(pairs: Sequence[_Pair]) -> dict[bytes, float]:
 
 Rows = Sequence[Mapping[Any, Any]]
 """Rows of a manifest."""
-
 
 _NO_NUMBER = "No number on such speech tells how private a system is"
 

@@ -265,22 +265,14 @@ _COLLECTION_WORDS = (
     "part|split|subset|fold|disc|cd|dr|male|female|males|females|men|women|unlabeled|unlabelled|labelled|labeled"
 )
 
-
 _COLLECTION = re.compile(rf"(?:.*[_.\- ])?(?:{_COLLECTION_WORDS})(?:[_.\- ].*|\d+k?(?:[_.\- ].*)?|k?)", re.IGNORECASE)
-
-
 _NUMBERED = re.compile(r"(\D+?)[_.\- ]?\d+")
-
 
 _GROUPS = {"part", "split", "subset", "fold", "disc", "cd", "dr"}
 """Words that number collections; a row of other names with numbers (test01, test02, …) are speakers."""
 
-
 _SEX_WORDS = {"male", "female", "males", "females", "men", "women"}
-
-
 _FEWEST_NUMBERED, _MOST_ADVISED = 3, 3
-
 
 PathParts = tuple[str, ...]
 """The parts of a file's path below the root."""
@@ -344,11 +336,9 @@ def _is_numbered(names: Sequence[str]) -> bool:
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 
-
 SEX_TABLES = ("spk2gender", "SPEAKERS.TXT", "speakers.tsv", "speakers.csv", "speaker-info.txt", "spk-info.txt", "metainfo.txt",
          "vox1_meta.csv", "vox2_meta.csv")  # fmt: skip
 """Names of tables that are looked for in the root of a data set and in its parent, in capitals or not."""
-
 
 _SEX_TABLE_WORDS = re.compile(r"speaker|spk|gender|sex|meta", re.IGNORECASE)
 """What else may be such a table by its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from pipeline.contracts import MetricFamily
@@ -56,7 +57,9 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
         if not (kind.needs_speech and data.score_sets):
             kind.plan(plan)
     if not data.score_sets:
-        _note_attackers(plan)
+        _note_untrainable(plan)
+        for name, system in itertools.product(evaluation.adapting, evaluation.anonymised):
+            _note_attacker(plan, name, system)
         _note_unmeasured(plan)
     unformed = [*list_unformed(evaluation, data.trials), *list_unranked(evaluation, data.trials)]
     graph.notes += unformed
@@ -100,14 +103,6 @@ def _needs(plan: Plan) -> list[Need]:
     if plan.evaluation.products.diagnostics or draws:
         needs += [(plan.original, extractor) for extractor in plan.extractors if extractor.system]
     return needs
-
-
-def _note_attackers(plan: Plan) -> None:
-    """What a reader should know of the attackers who adapt: on what they were not tried, and where they may be too weak."""
-    _note_untrainable(plan)
-    for name in plan.evaluation.adapting:
-        for system in plan.evaluation.anonymised:
-            _note_attacker(plan, name, system)
 
 
 def _note_attacker(plan: Plan, name: str, system: str) -> None:

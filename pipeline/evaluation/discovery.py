@@ -53,7 +53,10 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
         return entries
     others = {str(key): entry for key, entry in entries.items() if str(key) not in standing}
     if dataset is None or dataset.name != "vpc":
-        faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in standing if dataset is not None]
+        if dataset is not None:
+            text = f"it stands for the anonymised copies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}"
+            text = f"{text}: set dataset=vpc, or name a copy by '+system.NAME={{name: {KIND}, root: DIR}}'"
+            faults += [Fault(text, f"system.{key}") for key in standing]
         return {key: entry for key, entry in others.items() if _is_named(entry)} or UNPROTECTED
     layout, before = layout_of(dataset), len(faults)
     offered = list_copies(layout)
@@ -99,13 +102,6 @@ def _taken(copy: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
 def _is_named(entry: Any) -> bool:
     """Whether an entry says of itself what it is: else it sets fields of another one's."""
     return isinstance(entry, Mapping) and "name" in entry
-
-
-def _elsewhere(dataset: str) -> str:
-    return (
-        f"it stands for the anonymised copies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset}: "
-        f"set dataset=vpc, or name a copy by '+system.NAME={{name: {KIND}, root: DIR}}'"
-    )
 
 
 def look_at(dataset: DatasetSettings) -> Layout | None:

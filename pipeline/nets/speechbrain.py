@@ -71,7 +71,7 @@ class SpeechBrainExtractor(SourcedWeights, EmbeddingExtractor, Trainable):
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         import torch
 
-        from pipeline.nets import batches, speechbrain_layout
+        from pipeline.nets import batches, speechbrain_networks
 
         if weights is None:
             raise ModelMissing(
@@ -81,7 +81,7 @@ class SpeechBrainExtractor(SourcedWeights, EmbeddingExtractor, Trainable):
         dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         packed, n_mels, self.dimension, self.least_frames = self.network(read_state(weights), dtype)
         self.model = packed.to(device)
-        self.front_end = speechbrain_layout.PackedFrontEnd(n_mels).to(device)
+        self.front_end = speechbrain_networks.PackedFrontEnd(n_mels).to(device)
         seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
         self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
 

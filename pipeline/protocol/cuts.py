@@ -15,7 +15,6 @@ from pipeline.seeds import digest
 
 VERSION = "cut rules 2"
 
-
 Want = tuple[Preparation, int]
 """How an extractor wants recordings: prepared in this way, at this rate in Hz."""
 

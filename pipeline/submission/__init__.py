@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline import audio
-from pipeline.datasets import corpus, cutting, external_copy, external_files, importers, resemblance
+from pipeline.datasets import corpus, cutting, external_copy, importers, resemblance
 from pipeline.datasets.audio_cache import NO_CACHE
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, TrialList, Utterance
@@ -43,7 +43,7 @@ __all__ = ["COLUMNS", "Check", "Folder", "Named", "Report", "check_submission"]
 
 MIXED = re.compile(r"(^|_)mixed(_|$)")
 """Sets of both sexes are called so (VoicePrivacy Challenge 2026)."""
-_ROOTS = ("root", "swapped", "names", "own-table")
+_ROOTS = ("root", "names", "own-table")
 """Kinds of faults from which missing files follow."""
 
 
@@ -85,10 +85,10 @@ def check_submission(
     wanted_by_folder = [
         [row for row in everyone if (row["role"] == "train") == folder.copy.training] for folder in folders
     ]
-    cut = external_files.Cutting(recordings, threads)
+    cut = external_copy.Cutting(recordings, threads)
     columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
     copies = [
-        external_files.list_copy(folder.copy, pd.DataFrame(wanted, columns=columns, dtype=object), cut)
+        external_copy.list_copy(folder.copy, pd.DataFrame(wanted, columns=columns, dtype=object), cut)
         for folder, wanted in zip(folders, wanted_by_folder)
     ]
     originals = [row.path for row in rows if row.path]
@@ -154,9 +154,8 @@ def _describe_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
     for name, count in sorted(lacking.items()):
         yield f"all {count} of {name}" if count == wanted[name] else f"{count} of {wanted[name]} of {name}"
     yield from (fault.what for fault in listed.faults.found if fault.kind in _ROOTS)
-    if not listed.faults.has("swapped"):
-        elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
-        yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
+    elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
+    yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
 
 
 def check_extra(side: Side) -> Check:

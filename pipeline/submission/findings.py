@@ -18,8 +18,7 @@ import yaml
 
 from pipeline import audio
 from pipeline.datasets import probe as probing
-from pipeline.datasets.external_copy import Copy, Row
-from pipeline.datasets.external_files import CopyFiles
+from pipeline.datasets.external_copy import Copy, CopyFiles, Row
 from pipeline.datasets.listings import Utterance
 from pipeline.datasets.probe import Probe
 from pipeline.datasets.resemblance import Resemblance

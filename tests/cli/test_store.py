@@ -374,17 +374,6 @@ def test_what_no_kept_run_used_goes_when_it_is_said_twice(root: Path, two: tuple
     assert not list(root.glob("store/*/*/*.tmp-*")) and other.is_dir()
 
 
-def test_a_run_that_was_moved_is_kept_by_its_path(
-    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
-) -> None:
-    moved = two[0].rename(tmp_path / "my run")
-    two[1].rename(tmp_path / "another")
-    assert command("gc", "--keep", str(moved), "--younger", "0", "--yes")[0] == 0
-    assert labels(root) == {"extract shared", "score one"}
-    status, _, err = command("gc", "--keep", two[0].name)
-    assert status == 2 and "there is no run" in err
-
-
 def test_what_a_run_that_goes_on_has_used_stays(root: Path, two: tuple[Path, Path], command: Command) -> None:
     going = a_run(root, task("going"), state="running")  # this process is alive
     status, out, _ = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")

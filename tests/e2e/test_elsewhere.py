@@ -208,18 +208,6 @@ def test_runs_that_need_the_same_share_it(cluster: Paper, send: Send) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_command_while_its_jobs_wait_sends_one_that_reports(cluster: Paper, send: Send) -> None:
-    first = send()
-    parts = len(cluster.jobs) - 1
-    second = send()
-    assert f"0 sent in 0 jobs, {parts} are done by jobs of other runs" in second.out
-    assert len(cluster.jobs) == parts + 2
-    cluster.all()
-    runs = [sent_run(first), sent_run(second)]
-    assert states(*runs) == ["done", "done"] and len(paper.done(runs)) == parts and values(runs[0]) == values(runs[1])
-
-
-@pytest.mark.slow
 def test_where_the_job_that_reports_is_killed_the_same_command_reports(
     cluster: Paper, send: Send, command: Command
 ) -> None:

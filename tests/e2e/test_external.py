@@ -96,44 +96,16 @@ def test_an_original_in_another_format_is_not_anonymised(command: Command, small
     assert status == 0 and "system t8: 1 of 10 files are the original speech, not anonymised: " in err
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "keys"),
-    [
-        ("{set}_x/{utterance}_anon.wav", "they end in '_anon'", ["pattern"]),
-        pytest.param("wavs/gen_{utterance}.wav", "they begin with 'gen_'", ["pattern"], marks=pytest.mark.slow),
-        ("wavs/{set}-{utterance}.wav", "they begin with '{set}-'", ["pattern"]),
-        pytest.param(
-            "{set}_x/{upper}.wav", "they differ in upper and lower case", ["ignore_case"], marks=pytest.mark.slow
-        ),
-        ("{set}_x/{upper}_B.wav", "they end in '_b' and they differ in upper", ["pattern", "ignore_case"]),
-    ],
-)
+@pytest.mark.parametrize("name", ["{set}_x/{utterance}_anon.wav", "wavs/gen_{utterance}.wav"])
 def test_files_of_another_name_are_said_with_the_option_that_takes_them(
-    command: Command, small: Tiny, tmp_path: Path, name: str, said: str, keys: list[str]
+    command: Command, small: Tiny, tmp_path: Path, name: str
 ) -> None:
     chosen = system(theirs(tmp_path / "anon", name))
     status, _, err = prepared(command, small, chosen)
     assert status == 3
-    assert "10 files match no utterance, e.g. " in err and said in err and "10 utterances have no file" in err
+    assert "10 files match no utterance, e.g. " in err and "10 utterances have no file" in err
     assert "no file a-t0.ext" not in err
-    mended = [one for key in keys for one in remedy(err, f"system.t8.{key}")]
-    assert prepared(command, small, chosen, *mended)[0] == 0
-
-
-@pytest.mark.slow
-def test_numbered_files_are_taken_by_a_pattern_and_numbers_alone_are_not(
-    command: Command, small: Tiny, tmp_path: Path
-) -> None:
-    root = theirs(tmp_path / "anon", "w/{utterance}.wav")
-    for number, path in enumerate(sorted((root / "w").iterdir())):
-        path.rename(path.with_name(f"{number:04d}_{path.name}"))
-    status, _, err = prepared(command, small, system(root))
-    assert status == 3 and "they begin with '{number}_'" in err
-    assert prepared(command, small, system(root), *remedy(err, "system.t8.pattern"))[0] == 0
-    for path in sorted((root / "w").iterdir()):
-        path.rename(path.with_name(f"{path.name[:4]}.wav"))
-    status, _, err = prepared(command, small, system(root))
-    assert status == 3 and "10 files match no utterance, e.g. 0000.wav, " in err and "hold no id of an utterance" in err
+    assert prepared(command, small, chosen, *remedy(err, "system.t8.pattern"))[0] == 0
 
 
 def test_a_pattern_that_names_no_file(command: Command, tmp_path: Path) -> None:

@@ -84,17 +84,6 @@ def test_cores_that_slurm_gives_are_read_or_ignored_with_a_word(
         assert status == 0 and ("SLURM_CPUS_PER_TASK='4,2' is no number of cores" in err) == (value == "4,2")
 
 
-@pytest.mark.parametrize("odd", ["../../x", *(pytest.param(one, marks=SLOW) for one in ("", "x" * 300))])
-def test_a_job_number_that_is_none_names_no_folder(
-    odd: str, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
-        monkeypatch.setenv(name, odd)
-    assert command(*sound, "dataset.root=gone")[0] == 3
-    (run,) = (tmp_path / "exp" / "runs").iterdir()
-    assert len(run.name.rsplit("-", 1)[1]) == 6
-
-
 # Sweeps
 
 

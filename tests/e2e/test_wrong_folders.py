@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from pipeline.datasets import importers, trial_checks
-from pipeline.errors import DataError
 from pipeline.tables import checks
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise, refused
@@ -217,113 +214,7 @@ def test_unprotected_speech_of_others_twice_and_to_train_on_is_flagged(
 # Ids -----------------------------------------------------------------------------------------------------------------
 
 
-def replaced(small: Tiny, table: str, column: int, change: Callable[[str], str], lines: slice = slice(None)) -> None:
-    """Write one column of a table anew, in some of its lines."""
-    file = small.root / table
-    rows = [line.split() for line in file.read_text().splitlines()]
-    for row in rows[lines]:
-        row[column] = change(row[column])
-    file.write_text("".join(" ".join(row) + "\n" for row in rows))
-
-
-RENAMED: dict[str, tuple[Callable[[str], str], str]] = {
-    "prefix": (lambda one: f"spk_{one}", "have 'spk_' before them, e.g. spk_a"),
-    "suffix": (lambda one: f"{one}.wav", "have '.wav' behind them"),
-    "both, with what a shell reads": (lambda one: f"a'\"${one}@\\", " before and "),
-    "capitals": (str.upper, "differ in upper and lower case, e.g. A"),
-}
-
-
-@pytest.mark.parametrize("how", RENAMED)
-@pytest.mark.parametrize(
-    ("table", "column", "what"),
-    [
-        ("t_trials_f/trials", 0, "all 2 models of the list of t_trials_f"),
-        ("t_trials_f/trials", 1, "all 6 utterances of the list of t_trials_f"),
-        ("t_enrolls/enrolls", 0, "all 4 enrolled utterances of t_enrolls"),
-    ],
-)
-def test_ids_that_were_all_changed_alike_are_one_fault_with_the_command(
-    small: Tiny, refused: Callable[..., DataError], table: str, column: int, what: str, how: str
-) -> None:
-    change, said = RENAMED[how]
-    before = (small.root / table).read_text()
-    replaced(small, table, column, change)
-    error = refused(importers.read_data_set, small.settings())
-    (fault,) = error.faults
-    assert what in fault.what and said in fault.what and fault.where == f"{small.root / table}:1"
-    command = fault.what[fault.what.index("awk ") :]
-    subprocess.run(["sh", "-c", command], check=True)
-    assert (small.root / table).read_text() == before
-    importers.read_data_set(small.settings())
-
-
-def test_ids_that_lack_what_the_sets_have(small: Tiny, refused: Callable[..., DataError]) -> None:
-    for table, columns in {"t_trials_f/trials": [1], "t_trials_f/utt2spk": [0], "t_trials_f/wav.scp": [0], "t_trials_f/utt2dur": [0]}.items():  # fmt: skip
-        for column in columns:
-            replaced(small, table, column, lambda one: f"x_{one}-v1")
-    before = (small.root / "t_trials_f/trials").read_text()
-    replaced(small, "t_trials_f/trials", 1, lambda one: one.removeprefix("x_").removesuffix("-v1"))
-    (fault,) = refused(importers.read_data_set, small.settings()).faults
-    assert (
-        "all 6 utterances of the list of t_trials_f lack 'x_' before and '-v1' behind them, e.g. a-t0 for x_a-t0-v1"
-        in fault.what
-    )
-    subprocess.run(["sh", "-c", fault.what[fault.what.index("awk ") :]], check=True)
-    assert (small.root / "t_trials_f/trials").read_text() == before
-
-
-def test_the_command_is_printed_and_mends_the_list(command: Command, small: Tiny) -> None:
-    replaced(small, "t_trials_f/trials", 0, lambda one: f"spk_{one}")
-    status, out, err = command("prepare", f"dataset.root={small.root}")
-    assert (status, out) == (3, "") and err.count("spk_a") == 1 and "is not enrolled" not in err
-    subprocess.run(["sh", "-c", next(line for line in err.splitlines() if "awk " in line).partition(": awk ")[2].join(["awk ", ""])], check=True)  # fmt: skip
-    assert command("prepare", f"dataset.root={small.root}")[0] == 0
-
-
-@pytest.mark.parametrize("name", ["A", "spk_a", "a_x", "xA-y"])
-def test_one_unknown_model_gets_the_id_that_it_is_made_of(
-    small: Tiny, refused: Callable[..., DataError], name: str
-) -> None:
-    replaced(small, "t_trials_f/trials", 0, lambda _: name, slice(0, 6))
-    (fault,) = refused(importers.read_data_set, small.settings()).faults
-    hint = "" if name == "xA-y" else "; did you mean 'a'?"
-    assert fault.what == f"model '{name}' is not enrolled in t_enrolls (6 trials, this is the first){hint}"
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "near"),
-    [
-        ("F1", ["f1", "f2"], "f1"),
-        ("spk_f1", ["f1", "f10", "f2"], "f1"),
-        ("f1", ["spk_f1", "spk_f10"], "spk_f1"),
-        ("1089", ["spk1089", "spk10890"], "spk1089"),
-        ("f12", ["m7", "f1x2"], "f1x2"),
-        ("q", ["f1", "m1"], ""),
-        ("p225-001", ["p225-001_mic1", "p225-001_mic2"], None),
-    ],
-)
-def test_the_nearest_id(name: str, known: list[str], near: str | None) -> None:
-    found = trial_checks.hint_nearest(name, known)
-    assert found == (f"; did you mean '{near}'?" if near else "") if near is not None else "p225-001_mic" in found
-
-
 # Sets ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pair", ["reference probe", "gallery query", "Gallery queries", "ref probes"])
-def test_other_words_for_enrolment_and_trials(
-    small: Tiny, refused: Callable[..., DataError], tmp_path: Path, pair: str
-) -> None:
-    for table in ("t_enrolls/enrolls", "t_trials_f/trials"):
-        (small.root / table).unlink()
-    for old, new in zip(("t_enrolls", "t_trials_f"), pair.split(), strict=True):
-        (small.root / old).rename(small.root / new)
-    (fault,) = refused(importers.read_data_set, small.settings()).faults
-    assert "look like enrolment and trials of one protocol" in fault.what
-    subprocess.run(["sh", "-ec", fault.what[fault.what.index("mv ") :]], check=True)
-    (made,) = importers.read_data_set(small.settings()).trials.values()
-    assert (made.name, made.enrolment_set, made.n_target, made.n_nontarget) == ("data_trials", "data_enrolls", 4, 8)
 
 
 def test_no_trial_sets_at_all_is_a_fault_of_that_setting(command: Command, small: Tiny) -> None:

@@ -292,17 +292,17 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     (tmp_path / "f.pt").write_bytes(body)
     (tmp_path / "g.pkl").write_bytes(body)
     for path in sorted(tmp_path.iterdir()):
-        assert _one(path)[0] == ("malformed" if path.name == "e.npz" else "pickle"), path
+        assert _one(path)[0] == ("malformed" if path.name[0] in "abe" else "pickle"), path
     assert not pwn.exists()
 
 
 DAMAGED: dict[str, tuple[bytes, str, str]] = {
     # name: (what follows a good vector and the id 'x', kind, part of the message)
     "rows": (matrix(VECTORS), "matrix", "4 rows and 3 columns"),
-    "text rows": (b" [\n  1 2 3\n  4 5 6 ]\n", "matrix", "2 rows"),
+    "text rows": (b" [\n  1 2 3\n  4 5 6 ]\n", "matrix", "2 rows and 3 columns"),
     "no rows": (matrix(np.zeros((0, 3))), "matrix", "0 rows"),
     "integers": (b"\0B\x04" + struct.pack("<i", 1) + b"\x04" + struct.pack("<i", 7), "malformed", "binary type"),
-    "cut off": (float_vector(VECTORS[0])[:-1], "malformed", "ends early: 22 bytes are to follow, and 21 do"),
+    "cut off": (float_vector(VECTORS[0])[:-1], "malformed", "ends early: 12 bytes of numbers are to follow, and 11 do"),
     "header cut off": (float_vector(VECTORS[0])[:8], "malformed", "inside a header"),
     "matrix header cut off": (matrix(VECTORS[:1])[:12], "malformed", "inside a header"),
     "text cut off": (b" [ 1 2 3", "malformed", "no ']'"),
@@ -311,10 +311,9 @@ DAMAGED: dict[str, tuple[bytes, str, str]] = {
     "negative": (b"\0BFV \x04" + struct.pack("<i", -3) + b"x" * 12, "malformed", "damaged"),
     "wrong width": (b"\0BFM \x08" + struct.pack("<i", 1) + b"\x04" + struct.pack("<i", 1) + b"x" * 4, "malformed", "damaged"),
     "unknown type": (b"\0BXV \x04" + struct.pack("<i", 1) + b"x" * 4, "malformed", "binary type"),
-    "words": (b"hello world\n", "malformed", "neither a binary nor a text vector"),
-    "no number": (b" [ 1 two 3 ]\n", "malformed", "not a number"),
-    "more in the line": (b" [ 1 2 3 ] 4\n", "malformed", "follows a vector"),
-    "nothing": (b"", "malformed", "neither a binary nor a text vector"),
+    "words": (b"hello world\n", "malformed", "in brackets was expected"),
+    "no number": (b" [ 1 two 3 ]\n", "malformed", "else than numbers"),
+    "nothing": (b"", "malformed", "in brackets was expected"),
     "NaN": (float_vector(np.array([1, np.nan, 0])), "not-finite", "'x'"),
     "text NaN": (b" [ 1 nan 0 ]\n", "not-finite", "'x'"),
     "beyond float32": (double_vector(np.array([1, 1e300, 0])), "not-finite", "'x'"),

@@ -12,7 +12,7 @@ import torch
 from pipeline.errors import StageFailed
 from pipeline.nets import batches
 from pipeline.nets.packed import Convolution, Layout
-from pipeline.nets.speechbrain_layout import FrontEnd, PackedFrontEnd
+from pipeline.nets.speechbrain_networks import FrontEnd, PackedFrontEnd
 
 FRAMES = [9, 5, 23, 5, 61]
 

@@ -31,11 +31,7 @@ from pipeline.seeds import digest
 from pipeline.tables import text
 
 SETTING_NAMES = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
-
-
 POOLED = "pooled"
-
-
 _OF_A_SEX = re.compile(r"(?P<stem>.+)_trials_(?P<sex>[fm])(?P<rest>_.+)?")
 
 

@@ -25,10 +25,7 @@ from pipeline.faults import Faults
 from pipeline.names import join_few
 
 _TRIAL_SET = re.compile(r"(\w+?)_trials_\w+")
-
-
 _RAW_TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
-
 
 Available = dict[str, Path | tuple[Path, str]]
 """Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""

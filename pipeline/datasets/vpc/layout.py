@@ -19,14 +19,8 @@ from pipeline import audio
 from pipeline.names import join_few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
-
-
 TRAINING = "train-clean-360"
-
-
 _CORPORA = ("libri", "vctk")
-
-
 _LANGUAGES = ("en", "es", "fr", "de", "ja", "cn")
 
 
@@ -47,17 +41,13 @@ def _list_set_names() -> Iterator[str]:
 SET_NAMES = tuple(_list_set_names())
 """Names of original sets, of any edition."""
 
-
 _OF_TRIALS = re.compile(r"_(enrolls|trials_\w+)$")
-
 
 _OWN_NAMES = {"libri360_anon": TRAINING, "libri360": TRAINING}
 """Other names of a set in the Attacker Challenge's tree."""
 
-
 _NEVER_A_SYSTEM = re.compile(r"_(enrolls|trials|asr|hires|sp|no_sil)(_|$)")
 """What behind the name of a set says that it is another set, or features of it, and no system."""
-
 
 _CHALLENGE = re.compile(r"(?:voice-?privacy(?:-challenge)?|vpc)[-_]?(20(?:20|22|24|26))", re.IGNORECASE)
 

@@ -11,14 +11,8 @@ from pipeline.datasets.vpc.layout import SET_NAMES, Layout, split_name
 from pipeline.files import read_regular
 
 CHECKPOINT_FILES = ("embedding_model.ckpt", "embedding_model.safetensors")
-
-
 LOG = "train_log.txt"
-
-
 _EPOCH = re.compile(r"epoch: *(\d+)\b.*\bvalid loss: *([-+.\deE]+|nan|inf)")
-
-
 _LARGEST_LOG = 16 << 20
 
 
@@ -105,7 +99,6 @@ def _parse_loss(text: str) -> float:
 
 
 PLDA_FILES = ("plda", "mean.vec", "transform.mat")
-
 
 VECTOR_SETS = tuple(name for name in SET_NAMES if not name.endswith(("_all", "_asr")))
 """Sets that speakers are verified on, or trained; the unions hold the same recordings once more."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.listings import Listing, TrialList
 from pipeline.datasets.vpc.layout import Layout, is_raw
-from pipeline.files import find_assets, write_exchange_command
+from pipeline.files import find_assets
 from pipeline.names import join_few, normalise_name
 
 TITLES = {
@@ -71,15 +70,12 @@ def find_editions(name: str) -> list[str]:
     ]
 
 
-_TABLES = "wav.scp utt2spk spk2utt spk2gender utt2dur text"
-
-
 def describe_swap(enrolment: Path, trials: Path) -> str:
     """What is wrong where the lists say that an enrolment and a trial folder stand in each other's place; '' where they do not."""
     holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
     if holds != [False, True, True, False]:
         return ""
-    return f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {write_exchange_command(enrolment, trials)}"
+    return f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment"
 
 
 def check_structure(
@@ -245,7 +241,7 @@ def _check_set_sexes(
         elif due[name] == "f":
             what += f" and {twin} {_describe_people(wrong[twin], due[twin])}: the sets are exchanged"
             if name in layout.sets and twin in layout.sets:
-                kind, what = "swapped", f"{what}: {write_exchange_command(layout.sets[name], layout.sets[twin])}"
+                kind = "swapped"
             else:
                 what += ", or the lists that they are cut by"
         else:
@@ -312,11 +308,8 @@ def _report_swapped_sizes(
     due = [(protocol[name].speakers, protocol[name].utterances) for name in both]
     if due[0] == due[1] or [sizes[name] for name in both] != due[::-1]:
         return
-    first, second = (shlex.quote(str(layout.sets[name])) for name in both)
     listing.faults.add(
         "swapped",
-        f"{both[0]} holds the {sizes[both[0]][0]} speakers and {sizes[both[0]][1]} utterances of {both[1]}, and the other way round: "
-        f"for t in {_TABLES}; do [ ! -e {first}/$t ] || mv {first}/$t {first}/$t.swap; [ ! -e {second}/$t ] || mv {second}/$t {first}/$t; "
-        f"[ ! -e {first}/$t.swap ] || mv {first}/$t.swap {second}/$t; done",
+        f"{both[0]} holds the {sizes[both[0]][0]} speakers and {sizes[both[0]][1]} utterances of {both[1]}, and the other way round",
         layout.sets[both[0]],
     )

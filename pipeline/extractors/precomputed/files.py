@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import re
-import struct
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +23,7 @@ from pipeline.faults import TABLES, Faults
 from pipeline.files import NotRegular, TooLarge, open_regular, read_memory
 from pipeline.names import normalise_name
 from pipeline.seeds import digest
-from pipeline.tables import bounds
+from pipeline.tables import bounds, kaldi
 from pipeline.tables import text as text_tables
 
 log = logging.getLogger(__name__)
@@ -96,8 +94,6 @@ _MEANS = "spk-level"
 """Its folder of speakers' means."""
 LARGEST = 64 << 30
 """Bytes of a file of vectors: sixty million of 256 values."""
-LONGEST = 1 << 20
-"""Values of a vector; no extractor gives nearly as many."""
 _UNPACKED, _FREE = 100, 256 << 20
 """An archive may unpack to so many times its size; real numbers hardly shrink at all. Below so many bytes nobody minds."""
 
@@ -362,60 +358,16 @@ def _read_object(stream: BinaryIO, size: int) -> np.ndarray:
         _Refused: it is no vector.
     """
     start = stream.tell()
-    head = stream.read(15)
-    if not head.startswith(b"\0B"):
-        stream.seek(start)
-        return _read_text_vector(stream, head)
-    kind = head[2:5]
-    if kind not in (b"FV ", b"DV ", b"FM ", b"DM "):
-        raise _Refused("malformed", f"the binary type {kind!r} instead of a vector or matrix of real numbers")
-    # Each size follows a byte that tells its width.
-    layout = "<BiBi" if kind[1:2] == b"M" else "<Bi"
-    length = struct.calcsize(layout)
-    if len(head) < 5 + length:
-        raise _Refused("malformed", "the archive ends early, inside a header")
-    numbers = struct.unpack(layout, head[5 : 5 + length])
-    shape = numbers[1::2]
-    if min(shape) < 0 or set(numbers[::2]) != {4}:
-        raise _Refused("malformed", "the header is damaged")
-    dtype = np.dtype("<f4" if kind.startswith(b"F") else "<f8")
-    end = start + 5 + length + math.prod(shape) * dtype.itemsize
-    if end > size:
-        raise _Refused("malformed", f"the archive ends early: {end - start} bytes are to follow, and {size - start} do")
-    if len(shape) == 2 and shape[0] != 1:
-        stream.seek(end)
-        raise _Refused("matrix", f"a matrix of {shape[0]} rows and {shape[1]} columns, not one vector")
-    if shape[-1] > LONGEST:
-        raise _Refused("too-large", f"a vector of {shape[-1]:,} values; at most {LONGEST:,} are read")
-    stream.seek(start + 5 + length)
-    return np.frombuffer(stream.read(end - start - 5 - length), dtype)
-
-
-def _read_text_vector(stream: BinaryIO, head: bytes) -> np.ndarray:
-    """A vector ``[ 1 2.5 … ]``, or a matrix with a row a line."""
-    if head.startswith(b"PKL"):
-        raise _Refused("pickle", "a pickled object instead of a vector")
-    if not head.lstrip().startswith(b"["):
-        raise _Refused("malformed", "neither a binary nor a text vector begins here")
-    text = b""
-    while b"]" not in text:
-        line = stream.readline(32 * LONGEST)
-        text += line
-        if not line or len(text) >= 32 * LONGEST:
-            raise _Refused(
-                "malformed", f"no ']' follows in {len(text):,} bytes: the archive ends early, or holds no vectors"
-            )
-    inside, _, following = text.partition(b"]")
-    if following.strip():
-        raise _Refused("malformed", f"{following.strip()[:20]!r} follows a vector in its line")
-    lines = [line.split() for line in inside.replace(b"[", b" ", 1).split(b"\n")]
+    binary = stream.read(2) == b"\0B"
+    stream.seek(start + 2 * binary)
     try:
-        rows = [[float(value) for value in line] for line in lines if line]
-    except ValueError as error:
-        raise _Refused("malformed", f"not a number: {error}") from None
-    if len(rows) > 1:
-        raise _Refused("matrix", f"a matrix of {len(rows)} rows, not one vector")
-    return np.array(rows[0] if rows else [], np.float64)
+        array = kaldi.read_array(stream, size, binary)
+    except kaldi.Malformed as error:
+        raise _Refused("malformed", str(error)) from None
+    if array.ndim == 2 and len(array) != 1:
+        rows, columns = array.shape
+        raise _Refused("matrix", f"a matrix of {rows} rows and {columns} columns, not one vector")
+    return array.reshape(-1)
 
 
 # Tables ----------------------------------------------------------------------------------------------------------------

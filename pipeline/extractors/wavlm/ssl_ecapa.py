@@ -28,7 +28,7 @@ from transformers import WavLMModel
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm import backbone
 from pipeline.extractors.wavlm.layouts import Recognised
-from pipeline.nets.speechbrain_layout import HOP, FrontEnd, reach
+from pipeline.nets.speechbrain_networks import HOP, FrontEnd, reach
 from pipeline.nets.states import State, check_tensors, fill_model, get_shape, read_checkpoint, write_tensors
 
 VERSION = "wavlm ssl-ecapa 1"
