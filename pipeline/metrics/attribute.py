@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, MetricError, Undefined, check_codes, quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, check_codes, quantity, round_means
 from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
@@ -210,6 +210,21 @@ def stranger_slopes(
     return slopes
 
 
+def stranger_slope(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike, spoken: npt.ArrayLike | None = None
+) -> float:
+    """The one slope of :func:`stranger` from the trials of other speakers than those to be scored; arguments as there.
+
+    Raises:
+        MetricError: as of ``stranger``.
+        Undefined: no trial has a class that others stand for.
+    """
+    loss = StrangerLoss(scores, truth, classes, spoken)
+    if not loss.speakers.size:
+        raise Undefined("every speaker is alone in the class: nobody else stands for it")
+    return loss.best(np.ones(loss.speakers.size))
+
+
 STEEPEST = 30.0
 """Slopes end here: posteriors are all or nothing."""
 
@@ -284,6 +299,42 @@ def _lowest(f0: float, f1: float, d0: float, d1: float) -> float:
     real = [float(x.real) for x in roots if abs(x.imag) < 1e-12 and -1e-12 <= x.real <= 1 + 1e-12]
     points = [min(max(x, 0.0), 1.0) for x in (*real, 0.0, 1.0)]
     return min(points, key=lambda x: ((a * x + b) * x + d0) * x + f0)
+
+
+def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike) -> tuple[Array, Indices, Mask]:
+    """Scores of each trial against classes in the place of candidates, for :func:`srd` and :func:`rank_llr`.
+
+    The score of a class is the mean over its candidates but the true one. Chance is 1/C only where classes are of one
+    size; else :func:`stranger` has the right prior.
+
+    Args:
+        scores, truth, classes: as of :func:`attribute_part`.
+
+    Returns:
+        Scores [m, C] and true class [m] of the trials that have one, and the mask [n] of these trials: those of a
+        speaker who is alone in the class have none.
+
+    Raises:
+        MetricError: as of ``attribute_part``; a class without candidates; no trial that has a value.
+    """
+    s, t = check_candidates(scores, truth)
+    c = _classes(classes, s.shape[1])
+    size = np.bincount(c)
+    if (size == 0).any():
+        raise MetricError("classes must be numbered without gaps")
+    kept: Mask = size[c[t]] > 1
+    if not kept.any():
+        raise MetricError("every speaker is alone in the class: nobody else stands for it")
+    s, t = s[kept], t[kept]
+    means = np.empty((t.size, size.size))
+    for k in range(size.size):
+        member = np.broadcast_to(c == k, s.shape).copy()
+        member[np.arange(t.size), t] = False
+        # Sorted, so that the sum does not depend on the order of the candidates.
+        means[:, k] = np.sort(np.where(member, s, 0.0), axis=1).sum(axis=1) / member.sum(axis=1)
+    # Means that tie in exact arithmetic become one and the same number, and all others stay as they are.
+    _, first, place = np.unique(round_means(means), return_index=True, return_inverse=True)
+    return means.ravel()[first][place].reshape(means.shape), c[t], kept
 
 
 def _classes(classes: npt.ArrayLike, n_candidates: int) -> Indices:

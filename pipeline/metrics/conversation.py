@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, quantity, round_means
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, check_choice, quantity, round_means
 from pipeline.metrics.detection import eer_rocch
 from pipeline.metrics.linkability import pi_link_curve
 from pipeline.metrics.local_disclosure import (
@@ -39,6 +39,7 @@ from pipeline.metrics.uncertainty import BySpeaker
 
 VERSION = "pooled utterances 2"
 
+RULES = ("mean_row", "llr_sum", "llr_mean")
 MOST_SUBSETS = 1000
 """Choices of L trials of a speaker that are all taken; where there are more, so many are drawn."""
 LENGTH_METRICS = ("idr", "eer", "alid")
@@ -52,6 +53,8 @@ class Pooled:
     """L."""
     rows: Array
     """[m, N] sums of the items' score rows."""
+    z: Array
+    """[m, N] sums of the items' z-scores."""
     truth: Indices
     """[m] true candidate of each item."""
     apart: Indices
@@ -73,6 +76,7 @@ class LengthCurve:
     half: int = quantity("count", "half of the candidates, rounded down, at least 2")
     eer: Array = quantity("fraction", "[K] equal error rate of pooled scores, on the convex hull", "higher")
     alid: Array = quantity("bit", "[K] mean local information disclosure, speakers weighing alike", "lower")
+    rule: str = quantity("label", "how bits are pooled: mean_row, llr_sum or llr_mean")
     slopes: Array = quantity("", "[K] slope of the posterior; the mean over speakers where it comes from the others")
     reason: str = quantity("", "why there is no ALID, or empty")
 
@@ -105,11 +109,12 @@ def pooled_trials(
     panel = np.flatnonzero(counts >= max(lengths))
     if not panel.size:
         raise MetricError(f"no speaker has {max(lengths)} trials")
-    return [_pool(s, t, panel, length, subsets, generator) for length in lengths]
+    z = row_z(s)
+    return [_pool(s, z, t, panel, length, subsets, generator) for length in lengths]
 
 
 def _pool(
-    s: Array, truth: Indices, panel: Indices, length: int, subsets: int, generator: np.random.Generator | None
+    s: Array, z: Array, truth: Indices, panel: Indices, length: int, subsets: int, generator: np.random.Generator | None
 ) -> Pooled:
     chosen, drawn = [], False
     for speaker in panel:
@@ -125,33 +130,74 @@ def _pool(
             places = np.argsort(generator.random((subsets, own.size)), axis=1)[:, :length]
         chosen.append(own[places])
     # Sorted before they are added: the sum is the same bytes in whatever order the trials stand.
-    rows = np.concatenate([np.sort(s[items], axis=1).sum(axis=1) for items in chosen])
+    parts = [[np.sort(matrix[items], axis=1).sum(axis=1) for items in chosen] for matrix in (s, z)]
+    rows, sums = (np.concatenate(part) for part in parts)
     items = np.concatenate(chosen)
     apart = np.bincount(truth, minlength=s.shape[1])[panel] // length
-    return Pooled(length, rows, truth[items[:, 0]], apart, drawn)
+    return Pooled(length, rows, sums, truth[items[:, 0]], apart, drawn)
 
 
-class Lengths:
-    """IdR, pi_link, EER and ALID against the number of pooled trial utterances, from the summed rows of the items and their z-scores.
+def length_curve(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    rule: str = "mean_row",
+    slope: float | Sequence[float] | None = None,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> LengthCurve:
+    """IdR, pi_link, EER and ALID against the number of pooled trial utterances.
 
     Args:
         scores, truth, lengths, subsets, generator: as of :func:`pooled_trials`.
+        rule: how bits are pooled. ``mean_row``: the z-scores of the summed rows; ``llr_mean`` and ``llr_sum``: the mean
+            or the sum of the z-scores of the L rows. The sum takes the L trials as independent, and overstates where
+            they share a pseudo-voice. Ranks and EER are of the summed rows.
         slope: one that was learnt from other speakers, or one of each length (:func:`length_slopes`); None learns it anew at
             each L, for each speaker from the others.
 
     Raises:
-        MetricError: as of ``pooled_trials``; a negative slope.
+        MetricError: as of ``pooled_trials``; an unknown rule; a negative slope.
 
     Example:
         >>> import numpy as np
-        >>> from pipeline.metrics import Lengths
+        >>> from pipeline.metrics import length_curve
         >>> random = np.random.default_rng(0)
         >>> truth = np.repeat(np.arange(6), 5)
         >>> scores = random.normal(size=(30, 6)) + (truth[:, None] == np.arange(6))
-        >>> found = Lengths(scores, truth, [1, 3, 5]).curve()
+        >>> found = length_curve(scores, truth, [1, 3, 5])
         >>> found.idr.round(2).tolist(), found.alid.round(2).tolist()
         ([0.53, 0.72, 0.83], [0.46, 1.26, 1.63])
     """
+    return Lengths(scores, truth, lengths, rule=rule, slope=slope, subsets=subsets, generator=generator).curve()
+
+
+def length_by_speaker(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    rule: str = "mean_row",
+    slope: float | Sequence[float] | None = None,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> BySpeaker:
+    """``idr.L``, ``eer.L`` and ``alid.L`` (where it has a value) as a function of speaker weights, for intervals.
+
+    Items are weighed by their speaker; the candidates and the slopes stay.
+
+    Args:
+        scores, truth, lengths, rule, slope, subsets, generator: as of :func:`length_curve`.
+
+    Raises:
+        MetricError: as of ``length_curve``.
+    """
+    return Lengths(scores, truth, lengths, rule=rule, slope=slope, subsets=subsets, generator=generator).by_speaker()
+
+
+class Lengths:
+    """:func:`length_curve` and :func:`length_by_speaker` of the same items; arguments as there."""
 
     def __init__(
         self,
@@ -159,16 +205,18 @@ class Lengths:
         truth: npt.ArrayLike,
         lengths: Sequence[int],
         *,
+        rule: str = "mean_row",
         slope: float | Sequence[float] | None = None,
         subsets: int = MOST_SUBSETS,
         generator: np.random.Generator | None = None,
     ) -> None:
-        self.lengths = lengths
+        check_choice(rule, RULES, "rule")
+        self.rule, self.lengths = rule, lengths
         self.pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
         slopes = slope if isinstance(slope, Sequence) else [slope] * len(lengths)
         if len(slopes) != len(lengths):
             raise MetricError(f"{len(slopes)} slopes do not fit {len(lengths)} lengths")
-        self.measured = [_Measured(items, own_slope) for items, own_slope in zip(self.pooled, slopes)]
+        self.measured = [_Measured(items, rule, own_slope) for items, own_slope in zip(self.pooled, slopes)]
 
     def curve(self) -> LengthCurve:
         """The values."""
@@ -183,13 +231,13 @@ class Lengths:
             half=max(self.pooled[0].rows.shape[1] // 2, 2),
             eer=np.array([measured.eer(None) for measured in self.measured]),
             alid=np.array([measured.alid for measured in self.measured]),
+            rule=self.rule,
             slopes=np.array([measured.slope for measured in self.measured]),
             reason=reasons[0] if reasons else "",
         )
 
     def by_speaker(self) -> BySpeaker:
-        """``idr.L``, ``eer.L`` and ``alid.L`` (where it has a value) as a function of speaker weights, for intervals: items are weighed
-        by their speaker; the candidates and the slopes stay."""
+        """The values as a function of speaker weights."""
         measured, lengths = self.measured, self.lengths
         panel = np.unique(self.pooled[0].truth)
         n_candidates = self.pooled[0].rows.shape[1]
@@ -222,7 +270,11 @@ def length_slopes(
     subsets: int = MOST_SUBSETS,
     generator: np.random.Generator | None = None,
 ) -> list[float]:
-    """The slope at each L, for :class:`Lengths`, from the trials of other speakers; arguments and errors as of :func:`pooled_trials`."""
+    """The slope at each L, for :func:`length_curve` under ``mean_row``, from the trials of other speakers; arguments as there.
+
+    Raises:
+        MetricError: as of :func:`pooled_trials`.
+    """
     pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
     losses = [SoftmaxLoss(row_z(items.rows), items.truth, items.apart) for items in pooled]
     return [max(loss.best(np.ones(loss.speakers.size)), 0.0) for loss in losses]
@@ -231,7 +283,7 @@ def length_slopes(
 class _Measured:
     """All measures of the items of one length."""
 
-    def __init__(self, pooled: Pooled, slope: float | None) -> None:
+    def __init__(self, pooled: Pooled, rule: str, slope: float | None) -> None:
         t, n_candidates = pooled.truth, pooled.rows.shape[1]
         self.pooled = pooled
         panel = np.unique(t)
@@ -243,7 +295,10 @@ class _Measured:
         for speaker in panel:
             own = self.ranked[t == speaker]
             self.idr_by_speaker[speaker] = pi_link_curve(own, t[t == speaker], [n_candidates]).value[0]
-        z = row_z(pooled.rows)
+        if rule == "mean_row":
+            z = row_z(pooled.rows)
+        else:
+            z = pooled.z / pooled.length if rule == "llr_mean" else pooled.z
         self.reason, self.alid, self.slope = "", math.nan, math.nan
         self.alid_by_speaker = np.full(n_candidates, np.nan)
         try:

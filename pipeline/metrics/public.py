@@ -7,10 +7,12 @@ Conventions: as of :mod:`pipeline.metrics`, which hands them out.
 # fmt: off
 
 from pipeline.metrics._base import MetricError, Undefined, describe, flatten
-from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, stranger, stranger_slopes
+from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, class_scores, stranger, stranger_slope
+from pipeline.metrics.attribute import stranger_slopes
 from pipeline.metrics.calibration import CEce, Isotonic, Linear, c_ece, c_ece_by_speaker, isotonic_calibration
 from pipeline.metrics.calibration import linear_calibration
-from pipeline.metrics.conversation import LengthCurve, Lengths, conversations, length_slopes, pooled_trials
+from pipeline.metrics.conversation import LengthCurve, Lengths, conversations, length_by_speaker, length_curve
+from pipeline.metrics.conversation import length_slopes, pooled_trials
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.evidence import RankLlr, TprEvidence, WorstEvidence, llr_of_share, rank_llr, tpr_by_speaker
 from pipeline.metrics.evidence import tpr_evidence, worst_evidence
@@ -18,7 +20,8 @@ from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
 from pipeline.metrics.gains import Normalised, cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece, normalised
 from pipeline.metrics.information import D_ECE_MAX, EceProfile, cllr, cllr_cal, cllr_min, d_ece, d_ece_oracle, ece
 from pipeline.metrics.information import ece_profile, l_w_ceiling, prior_entropy, tag, z_function
-from pipeline.metrics.linkability import PiLinkCurve, d_sys, pi_link_by_speaker, pi_link_curve
+from pipeline.metrics.linkability import PiLinkCurve, d_sys, pi_link, pi_link_by_speaker, pi_link_curve
+from pipeline.metrics.linkability import pi_sing, pi_sing_chance
 from pipeline.metrics.local_disclosure import Lid, LidChance, Slope, SpeakerSlopes, exceedance, lid, lid_ceiling
 from pipeline.metrics.local_disclosure import lid_of_llr, loso_slopes, published_slope, row_z, softmax_slope
 from pipeline.metrics.local_disclosure_uncertainty import lid_by_identity, lid_by_speaker

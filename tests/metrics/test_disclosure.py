@@ -185,7 +185,7 @@ MEASURES = {
     "loso": m.loso_slopes,
     "rank": m.rank_llr,
     "pi_link": m.pi_link_curve,
-    "length": lambda s, t: m.Lengths(s, t, [1, 2]).curve(),
+    "length": lambda s, t: m.length_curve(s, t, [1, 2]),
 }
 FINITE = sorted(set(MEASURES) - {"rank", "pi_link"})
 
@@ -261,7 +261,7 @@ def test_the_order_of_trials_and_candidates_changes_no_byte(seed):
         assert getattr(before, name) == getattr(after, name), name
     assert frozen(m.pi_link_curve(scores, truth)) == frozen(m.pi_link_curve(moved, own))
     assert frozen(m.rank_llr(scores, truth)) == frozen(m.rank_llr(moved, own))
-    before, after = m.Lengths(scores, truth, [1, 3]).curve(), m.Lengths(moved, own, [1, 3]).curve()
+    before, after = m.length_curve(scores, truth, [1, 3]), m.length_curve(moved, own, [1, 3])
     for name in ("idr", "pi_link_half", "alid", "slopes"):
         assert getattr(before, name).tobytes() == getattr(after, name).tobytes(), name
     np.testing.assert_allclose(before.eer, after.eer, atol=1e-12)
@@ -390,6 +390,18 @@ def test_a_stranger_who_is_alone_in_the_class_has_no_value():
     assert nobody.mean is None and nobody.reason
 
 
+def test_scores_of_classes_leave_the_speaker_out():
+    scores, truth = matrix(speakers=5)
+    classes = np.array([0, 0, 1, 1, 2])
+    found, own, kept = m.class_scores(scores, truth, classes)
+    assert kept.tolist() == (truth < 4).tolist() and own.tolist() == classes[truth[kept]].tolist()
+    assert found[0, 0] == scores[0, 1] and found[0, 1] == pytest.approx(scores[0, 2:4].mean(), abs=1e-15)
+    with pytest.raises(m.MetricError, match="without gaps"):
+        m.class_scores(scores, truth, [0, 0, 2, 2, 2])
+    with pytest.raises(m.MetricError, match="4 classes do not fit 5"):
+        m.class_scores(scores, truth, [0, 0, 1, 1])
+
+
 # --- ranks as evidence ----------------------------------------------------------------------------------------------
 
 
@@ -464,12 +476,42 @@ def test_the_curve_falls_and_ends_at_the_identification_rate():
     assert (np.diff(found.value) <= 1e-12).all() and found.value[0] == 1
     weights = m.equal_speaker_weights(truth)
     assert found.value[-1] == pytest.approx(m.srd(scores, truth, weights=weights).empirical.idr, abs=1e-12)
+    best = m.pi_link_curve(scores, truth, [4], ties="best", weights="trial").value[0]
+    assert best == pytest.approx(m.pi_link(scores, truth, 4), abs=1e-12)
+
+
+def test_a_speaker_who_leaves_both_roles_leaves_rows_and_columns():
+    scores, truth = matrix(speakers=6, extra=1, decimals=1)
+    weights = np.ones(6)
+    weights[2] = 0
+    left = truth != 2
+    for both, columns in ((False, np.arange(7)), (True, np.delete(np.arange(7), 2))):
+        got = m.pi_link_by_speaker(scores, truth, [2, 5], both_roles=both).evaluate(weights)
+        own = np.searchsorted(columns, truth[left])
+        want = m.pi_link_curve(scores[left][:, columns], own, [2, 5])
+        assert list(got.values()) == pytest.approx(want.value.tolist(), abs=1e-12)
+    with pytest.raises(m.MetricError, match="only the jackknife"):
+        m.pi_link_by_speaker(scores, truth, [2], both_roles=True).evaluate(2 * weights)
+    with pytest.raises(m.MetricError, match="end at 6"):
+        m.pi_link_by_speaker(scores, truth, [7], both_roles=True)
 
 
 @pytest.mark.parametrize("populations", [[0], [8], []])
 def test_populations_outside_the_candidates_are_refused(populations):
     with pytest.raises(m.MetricError, match="between 1 and 7"):
         m.pi_link_curve(*matrix(), populations)
+
+
+def test_chance_of_pi_sing_is_met_by_exchangeable_scores():
+    rng = np.random.default_rng(0)
+    n, per_speaker, hits = 4, 2, 0
+    for _ in range(4000):
+        scores = rng.permutation(n * per_speaker + n)
+        threshold = np.sort(scores[n:])[-per_speaker]
+        hits += (scores[:n] > threshold).sum() == 1
+    assert hits / 4000 == pytest.approx(m.pi_sing_chance(n, per_speaker), abs=4 * 0.5 / math.sqrt(4000))
+    with pytest.raises(m.MetricError):
+        m.pi_sing_chance(1, 1)
 
 
 # --- low false-positive rates, and the strongest evidence -------------------------------------------------------------
@@ -511,24 +553,30 @@ def test_evidence_above_all_nontargets_comes_from_counts_alone():
 # --- pooled utterances ------------------------------------------------------------------------------------------------
 
 
-def test_pooling_is_the_mean_over_all_choices_of_trials():
+@pytest.mark.parametrize("rule", ["mean_row", "llr_sum", "llr_mean"])
+def test_pooling_is_the_mean_over_all_choices_of_trials(rule):
     scores, truth = matrix(speakers=3, trials=4, extra=2)
+    z = m.row_z(scores)
     bits, first = [], []
     for speaker in range(3):
         own = np.flatnonzero(truth == speaker)
         for chosen in itertools.combinations(own, 3):
             rows = scores[list(chosen)].mean(axis=0)
-            logits = (rows - rows.mean()) / rows.std(ddof=1)
+            logits = {
+                "mean_row": (rows - rows.mean()) / rows.std(ddof=1),
+                "llr_sum": z[list(chosen)].sum(axis=0),
+                "llr_mean": z[list(chosen)].mean(axis=0),
+            }[rule]
             bits.append(math.log2(5) + log_softmax(0.8 * logits)[speaker] / math.log(2))
             first.append(rows.argmax() == speaker)
-    found = m.Lengths(scores, truth, [3], slope=0.8).curve()
+    found = m.length_curve(scores, truth, [3], rule=rule, slope=0.8)
     assert found.alid[0] == pytest.approx(np.mean(bits), abs=1e-12)
     assert found.idr[0] == np.mean(first) and found.n_items[0] == 12
 
 
 def test_one_utterance_pooled_is_the_measure_itself():
     scores, truth = matrix()
-    found = m.Lengths(scores, truth, [1]).curve()
+    found = m.length_curve(scores, truth, [1])
     slopes = m.loso_slopes(scores, truth).value
     assert found.alid[0] == pytest.approx(m.lid(scores, truth, slopes).alid_speaker, abs=1e-12)
     assert found.eer[0] == pytest.approx(m.eer(*split(scores, truth)), abs=1e-12)
@@ -537,52 +585,54 @@ def test_one_utterance_pooled_is_the_measure_itself():
 def test_the_same_speakers_stand_at_each_length():
     scores, truth = matrix(speakers=5, trials=6)
     keep = np.flatnonzero((truth != 3) | (np.arange(truth.size) % 6 < 2))  # speaker 3 has two trials
-    found = m.Lengths(scores[keep], truth[keep], [1, 3]).curve()
-    alone = m.Lengths(scores[truth != 3], truth[truth != 3], [1]).curve()
+    found = m.length_curve(scores[keep], truth[keep], [1, 3])
+    alone = m.length_curve(scores[truth != 3], truth[truth != 3], [1])
     assert found.panel.tolist() == [0, 1, 2, 4]
     assert (found.idr[0], found.alid[0]) == (alone.idr[0], alone.alid[0])
     with pytest.raises(m.MetricError, match="no speaker has 7 trials"):
-        m.Lengths(scores, truth, [7]).curve()
+        m.length_curve(scores, truth, [7])
 
 
 def test_more_speech_says_more_but_not_of_a_shared_pseudo_voice():
     scores, truth = matrix(2, speakers=10, trials=6, shift=0.8)
-    found = m.Lengths(scores, truth, [1, 3, 6]).curve()
+    found = m.length_curve(scores, truth, [1, 3, 6])
     assert (np.diff(found.alid) > 0).all() and (np.diff(found.idr) > 0).all() and (np.diff(found.eer) < 0).all()
     scores, truth = matrix(2, speakers=10, trials=6, shift=0.0, shared=0.7)
-    assert np.abs(m.Lengths(scores, truth, [1, 3, 6]).curve().alid).max() < 0.2
+    bold = m.length_curve(scores, truth, [1, 3, 6], rule="llr_sum", slope=1.0)
+    assert (np.diff(bold.alid) < -0.5).all()
+    assert np.abs(m.length_curve(scores, truth, [1, 3, 6]).alid).max() < 0.2
 
 
 def test_draws_are_seeded_agree_with_all_choices_and_need_a_generator():
     scores, truth = matrix(speakers=4, trials=10)
-    everything = m.Lengths(scores, truth, [5]).curve()
-    drawn = [m.Lengths(scores, truth, [5], subsets=200, generator=np.random.default_rng(3)).curve() for _ in range(2)]
+    everything = m.length_curve(scores, truth, [5])
+    drawn = [m.length_curve(scores, truth, [5], subsets=200, generator=np.random.default_rng(3)) for _ in range(2)]
     assert frozen(drawn[0]) == frozen(drawn[1]) and drawn[0].drawn.all() and not everything.drawn.any()
     assert (everything.n_items[0], drawn[0].n_items[0]) == (4 * 252, 800)
     assert drawn[0].idr[0] == pytest.approx(everything.idr[0], abs=0.1)
     with pytest.raises(m.MetricError, match="needs a generator"):
-        m.Lengths(scores, truth, [5], subsets=200).curve()
+        m.length_curve(scores, truth, [5], subsets=200)
     for lengths in ([], [0]):
         with pytest.raises(m.MetricError, match="1 or more"):
-            m.Lengths(scores, truth, lengths).curve()
+            m.length_curve(scores, truth, lengths)
 
 
 def test_too_few_speakers_leave_the_bits_of_a_length_out_and_say_so():
     scores, truth = matrix(speakers=2, extra=4)
-    found = m.Lengths(scores, truth, [1, 2]).curve()
+    found = m.length_curve(scores, truth, [1, 2])
     assert np.isnan(found.alid).all() and "3 speakers" in found.reason and np.isfinite(found.idr).all()
 
 
 def test_lengths_by_speaker():
     scores, truth = matrix(speakers=6, trials=4)
-    metric = m.Lengths(scores, truth, [1, 2], slope=0.9).by_speaker()
-    whole = m.Lengths(scores, truth, [1, 2], slope=0.9).curve()
+    metric = m.length_by_speaker(scores, truth, [1, 2], slope=0.9)
+    whole = m.length_curve(scores, truth, [1, 2], slope=0.9)
     found = metric.evaluate(np.ones(6))
     for name in ("idr", "eer", "alid"):
         assert [found[f"{name}.{k}"] for k in (1, 2)] == pytest.approx(getattr(whole, name).tolist(), abs=1e-12)
     weights = np.ones(6)
     weights[4] = 0
-    left = m.Lengths(scores[truth != 4], truth[truth != 4], [1, 2], slope=0.9).curve()
+    left = m.length_curve(scores[truth != 4], truth[truth != 4], [1, 2], slope=0.9)
     found = metric.evaluate(weights)
     for name in ("idr", "eer", "alid"):
         assert [found[f"{name}.{k}"] for k in (1, 2)] == pytest.approx(getattr(left, name).tolist(), abs=1e-12)

@@ -152,14 +152,15 @@ def test_pi_link_curves(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_jackknife_of_pi_link(name):
+@pytest.mark.parametrize("both_roles", [False, True])
+def test_jackknife_of_pi_link(name, both_roles):
     scores, truth = matrix_of(name)
-    want = expected(name, "pi_link").get("jackknife95_spread_speaker") or {}
+    want = expected(name, "pi_link").get(f"jackknife95_spread_speaker{'_both_roles' if both_roles else ''}") or {}
     wanted = {int(n): ends for n, ends in want.items()}
     if not wanted:
         assert len(np.unique(truth)) < 3
         return
-    found = m.intervals(m.pi_link_by_speaker(scores, truth, list(wanted)))
+    found = m.intervals(m.pi_link_by_speaker(scores, truth, list(wanted), both_roles=both_roles))
     for n, ends in wanted.items():
         one = found[f"pi_link.{n}"]
         if ends is None:  # no error was seen: an exact limit stands in place of a jackknife without spread
@@ -216,8 +217,16 @@ def test_length_curves(name):
     scores, truth = matrix_of(name)
     want = expected(name, "length_w1")
     lengths = [int(length) for length in want["L"]]
-    found = m.Lengths(scores, truth, lengths, slope=1.0).curve()
-    assert found.panel.tolist() == want["panel"]
-    same(found.alid, [each["alid_mean_embedding"] for each in want["L"].values()])
+    rules = {"mean_row": "alid_mean_embedding", "llr_sum": "alid_sum", "llr_mean": "alid_average"}
+    for rule, key in rules.items():
+        found = m.length_curve(scores, truth, lengths, rule=rule, slope=1.0)
+        assert found.panel.tolist() == want["panel"]
+        same(found.alid, [each[key] for each in want["L"].values()])
     same(found.idr, [each["idr"] for each in want["L"].values()])
     same(found.pi_link_half, [each["pi_link_half"] for each in want["L"].values()])
+
+
+def test_chance_of_pi_sing():
+    for key, want in GOLDEN["pi_sing_chance"].items():
+        n, per_speaker = (int(part.split("=")[1]) for part in key.split(","))
+        same(m.pi_sing_chance(n, per_speaker), want)

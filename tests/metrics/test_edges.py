@@ -18,12 +18,17 @@ from .test_uncertainty import measured, score_matrices, trials
 
 
 def test_shapes_that_do_not_fit_are_refused_on_either_side():
-    for similarity, truth in ((np.zeros((2, 3)), [0, 1, 2]), (np.zeros((2, 3)), [0])):
+    for similarity, truth in ((np.zeros((2, 3)), [0, 1, 2]), (np.zeros((2, 3)), [0]), (np.zeros(3), [0])):
         with pytest.raises(m.MetricError, match="fit"):
-            m.pi_link_curve(similarity, truth, [1])
+            m.pi_link(similarity, truth, 1)
     for truth in ([0, -1], [0, 3], [0, 5]):
         with pytest.raises(m.MetricError, match="fit"):
-            m.pi_link_curve(np.zeros((2, 3)), truth, [1])
+            m.pi_link(np.zeros((2, 3)), truth, 1)
+    with pytest.raises(m.MetricError, match="fit"):
+        m.pi_link(np.zeros((0, 2)), np.zeros(0, int), 1)
+    for test, known in ((np.zeros((2, 2, 2)), np.zeros((2, 3))), (np.zeros(2), np.zeros((2, 3)))):
+        with pytest.raises(m.MetricError, match="fit"):
+            m.pi_sing(test, known, 1)
     for truth in ([0], [0, 1, 1]):
         with pytest.raises(m.MetricError, match="fit"):
             m.srd(np.eye(2), truth)
@@ -39,6 +44,17 @@ def test_shapes_that_do_not_fit_are_refused_on_either_side():
     for histogram in ([], [1.0], [[0.5, 0.5]]):
         with pytest.raises(m.MetricError):
             m.disclosure(histogram)
+
+
+def test_pi_sing_with_more_and_with_fewer_attacked_speakers_than_calibration_items():
+    known = np.array([[5.0, 3.0, 1.0], [1.0, 5.0, 3.0]])
+    # Thresholds midway between the second and the third best: 2. One item above it, then two.
+    assert m.pi_sing([[2.1, 1.9, 0.0], [2.1, 2.2, 0.0]], known, 2) == 0.5
+    tall = np.repeat(known[:1], 5, axis=0)
+    assert m.pi_sing(np.tile([2.1, 1.9], (5, 1)), tall, 2) == 1
+    for per_speaker in (0, 3, 4):
+        with pytest.raises(m.MetricError, match="between 1 and 2"):
+            m.pi_sing(np.zeros((5, 2)), tall, per_speaker)
 
 
 def test_linear_interpolation_refuses_an_infinity_at_either_end():

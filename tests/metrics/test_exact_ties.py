@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from pipeline.metrics import (
-    Lengths,
     Trials,
+    class_scores,
+    length_curve,
     measure_speakers,
+    pi_sing,
     zoo,
 )
 from pipeline.metrics._base import round_means
@@ -42,7 +44,7 @@ def of_item(sums: list[Fraction], own: int, population: int) -> Fraction:
 @pytest.mark.parametrize("scale", [1, 1000])
 def test_pooled_trials_tie_as_their_fractions_do(length: int, scale: int) -> None:
     whole, truth = fifths(1)
-    found = Lengths(whole / STEP * scale, truth, [length], slope=1.0).curve()
+    found = length_curve(whole / STEP * scale, truth, [length], slope=1.0)
     rates: dict[int, list[Fraction]] = {SPEAKERS: [], SPEAKERS // 2: []}
     for speaker in range(SPEAKERS):
         for rows in itertools.combinations(np.flatnonzero(truth == speaker), length):
@@ -51,7 +53,27 @@ def test_pooled_trials_tie_as_their_fractions_do(length: int, scale: int) -> Non
                 several.append(of_item(sums, speaker, population))
     for population, value in ((SPEAKERS, found.idr[0]), (SPEAKERS // 2, found.pi_link_half[0])):
         assert value == pytest.approx(float(sum(rates[population]) / len(rates[population])), abs=1e-12)
-    assert found.eer[0] == pytest.approx(Lengths(whole, truth, [length], slope=1.0).curve().eer[0], abs=1e-12)
+    assert found.eer[0] == pytest.approx(length_curve(whole, truth, [length], slope=1.0).eer[0], abs=1e-12)
+
+
+def test_classes_tie_as_their_fractions_do() -> None:
+    whole, truth = fifths(2)
+    classes = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    found, own, kept = class_scores(whole / STEP, truth, classes)
+    assert kept.all() and own.tolist() == classes[truth].tolist()
+    want = [
+        [np.mean([Fraction(int(row[k]), STEP) for k in range(SPEAKERS) if classes[k] == c and k != t]) for c in (0, 1)]
+        for row, t in zip(whole, truth)
+    ]
+    signs = [(one > other) - (one < other) for one, other in want]
+    assert 0 in signs and np.sign(found[:, 0] - found[:, 1]).tolist() == signs
+
+
+def test_a_threshold_between_two_scores_is_passed_only_by_what_lies_above() -> None:
+    """(0.1 + 0.7)/2 is 0.39999999999999997 in binary, and 0.4 does not lie above 0.4."""
+    assert (0.1 + 0.7) / 2 < 0.4
+    assert pi_sing([[0.4, 0.1]], [[0.7, 0.1]], per_speaker=1) == 0
+    assert pi_sing([[0.5, 0.1]], [[0.7, 0.1]], per_speaker=1) == 1
 
 
 def test_speakers_with_equal_means_are_told_apart_by_their_codes_alone() -> None:

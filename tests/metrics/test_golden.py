@@ -172,7 +172,15 @@ def test_pi_link_in_closed_form(name):
     scores = np.array(entry["scores"]).T
     exact = {int(k.split("=")[1]): v for k, v in entry["outputs"].items() if k.startswith("exact")}
     assert len(exact) == 4
-    curve = m.pi_link_curve(scores, truth, ties="best", weights="trial")
     for population, want in exact.items():
-        assert curve.value[population - 1] == pytest.approx(want, abs=1e-12)
-    assert curve.value[-1] == pytest.approx(m.srd(scores, truth, ties="best").empirical.idr, abs=1e-12)
+        assert m.pi_link(scores, truth, population) == pytest.approx(want, abs=1e-12)
+    idr = m.srd(scores, truth, ties="best").empirical.idr
+    assert m.pi_link(scores, truth, scores.shape[1]) == pytest.approx(idr, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", [k for k in sorted(golden("linkability")) if k.startswith("sing")])
+def test_pi_sing_on_the_full_set(name):
+    entry = golden("linkability")[name]
+    n = len(entry["speakers"])
+    got = m.pi_sing(entry["test_scores"], entry["calibration_scores"], entry["n_calibration_per_speaker"])
+    assert got == pytest.approx(entry["outputs"][f"rate N={n}"], abs=1e-12)

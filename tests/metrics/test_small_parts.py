@@ -68,7 +68,7 @@ def test_a_calibration_applies_to_other_scores_as_a_step_that_holds_its_ends():
 
 
 @pytest.mark.parametrize("function", [
-    m.eer, m.cllr, m.cllr_min, m.cllr_cal, m.d_ece, m.d_ece_oracle,  m.oracle_llr, m.calibrate, m.trial_metrics,
+    m.eer, m.cllr, m.cllr_min, m.cllr_cal, m.d_ece, m.d_ece_oracle, m.oracle_llr, m.calibrate, m.trial_metrics,
     m.d_sys, m.ece_profile, m.linear_calibration, m.isotonic_calibration, lambda t, n: m.tpr_at_fpr(t, n, 0.5),
     lambda t, n: m.ece(t, n, 0.0), lambda t, n: m.c_ece(t, n, [1.0, 0.0], [0.0, 1.0]),
 ])  # fmt: skip
@@ -345,6 +345,40 @@ def test_d_sys_exact_by_hand():
     # Blocks: n below, (1 t, 1 n), then 2 t: LR 0, 1/3 / (1/2) and infinite.
     assert m.d_sys([1.0, 2.0, 3.0], [0.0, 1.0]) == pytest.approx(2 / 3)
     assert m.d_sys([1.0, 2.0, 3.0], [0.0, 1.0], omega=3) == pytest.approx((2 + (2 * 2 / 3 - 1)) / 3)
+
+
+def test_pi_link_by_drawing_all_populations():
+    from itertools import combinations
+
+    rng = np.random.default_rng(0)
+    scores, truth = rng.integers(0, 6, (8, 6)) / 2, rng.integers(0, 6, 8)
+    for population in (1, 2, 4, 6):
+        wins = []
+        for row, true in zip(scores, truth):
+            others = [s for k, s in enumerate(row) if k != true]
+            wins += [all(s <= row[true] for s in drawn) for drawn in combinations(others, population - 1)]
+        assert m.pi_link(scores, truth, population) == pytest.approx(np.mean(wins), abs=1e-12)
+    assert m.pi_link(np.zeros((2, 3)), [0, 1], 3) == 1
+    for population in (0, 7):
+        with pytest.raises(m.MetricError, match="population"):
+            m.pi_link(scores, truth, population)
+    with pytest.raises(m.MetricError):
+        m.pi_link([[np.nan, 1.0]], [0], 1)
+    with pytest.raises(m.MetricError):
+        m.pi_link(scores, truth[:3], 1)
+
+
+def test_pi_sing_by_hand_and_refusals():
+    known = [[5.0, 3.0, 1.0], [5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]
+    test = [[4.1, 0.0], [4.1, 4.2], [0.0, 4.0]]
+    assert m.pi_sing(test, known, 1) == pytest.approx(1 / 3)
+    for per_speaker in (0, 3):
+        with pytest.raises(m.MetricError, match="per_speaker"):
+            m.pi_sing(test, known, per_speaker)
+    with pytest.raises(m.MetricError, match="fit"):
+        m.pi_sing(test[:2], known, 1)
+    with pytest.raises(m.MetricError, match="NaN"):
+        m.pi_sing([[np.nan]], [[1.0, 2.0]], 1)
 
 
 def test_linear_calibration_against_a_general_optimiser():
