@@ -155,7 +155,7 @@ class Result:
     def given(self, name: str = "") -> board.ShownRun:
         """What the leaderboard is shown of; ``name`` tells it from other runs that are shown with it."""
         tables_of = (self.leaderboard, self.differences, self.diagnostics, self.rows)
-        return board.ShownRun(name, self.folder.name, *tables_of, self.config)
+        return board.ShownRun(name, self.folder.name, *tables_of)
 
     @property
     def boards(self) -> list[board.Board]:

@@ -84,17 +84,10 @@ def list_facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[st
 
 
 def _tell_time(run: runs.Run) -> str:
-    def first(*keys: str) -> str:
-        return next((str(run.status[key]) for key in keys if run.status.get(key)), "")
-
-    start, end = first("started", "start", "begin", "created"), first("ended", "finished", "end")
-    if start or end:
-        return " to ".join(filter(None, [start, end]))
-    stamp = re.match(r"(\d{4})-?(\d\d)-?(\d\d)[T_-]?(\d\d)?-?(\d\d)?", run.run_id)
-    if not stamp:
-        return ""
-    year, month, day, hour, minute = stamp.groups()
-    return f"{year}-{month}-{day}" + (f" {hour}:{minute} UTC" if hour and minute else "")
+    """When a run began and ended, as its record or its id says."""
+    times = [str(run.status[key]) for key in ("started", "ended") if run.status.get(key)]
+    stamp = re.match(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)", run.run_id)
+    return " to ".join(times) or ("{}-{}-{} {}:{} UTC".format(*stamp.groups()) if stamp else "")
 
 
 def count_sets(rows: pd.DataFrame) -> Table | None:

@@ -218,7 +218,7 @@ def name_signatures(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str
 def list_signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> list[Signature]:
     """Each signature of the rows, by its name in this page."""
     rows = evaluation.rows
-    short = shorten_rows(rows, {run.run_id: run.config for run in evaluation.runs})
+    short = shorten_rows(rows)
     used_by: dict[str, list[str]] = {signature: [] for signature in names}
     for signature, metric in zip(rows["signature"], rows["metric"]):
         if signature in used_by:
