@@ -64,11 +64,7 @@ class Corpus:
 
 
 def assemble_corpus(
-    listing: Listing,
-    root: str | Path,
-    allow_partial: bool = False,
-    threads: int = 1,
-    cache: AudioCache = NO_CACHE,
+    listing: Listing, root: str | Path, allow_partial: bool = False, threads: int = 1, cache: AudioCache = NO_CACHE
 ) -> Corpus:
     """Check lists and audio, and make the corpus.
 

@@ -88,10 +88,7 @@ def _add_training(settings: DatasetSettings, listing: Listing) -> None:
     elif kaldi_folders.holds_sets(folder):
         kaldi.add_training(settings, folder, listing)
     else:
-        files = trees.find_audio_files(folder)
-        is_plain = settings.name == "folders" or trees.is_folder_tree(folder, files)
-        add = trees.add_folders_training if is_plain else trees.add_librispeech_training
-        add(settings, folder, files, listing)
+        trees.add_training(settings, folder, listing)
 
 
 def add_synthetic(settings: DatasetSettings, folder: Path, listing: Listing) -> None:

@@ -94,7 +94,11 @@ def add_sets(
         listing.utterances += list_rows(enrolment, "enrolment")
         for kaldi_set in group:
             listing.utterances += list_rows(kaldi_set)
-    _fill_sexes(listing)
+    # A set without spk2gender takes the sex of a speaker from the others.
+    sexes = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
+    listing.utterances = [
+        replace(row, sex=sexes.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+    ]
     for enrolment, group in zip(enrolments, groups):
         enrolled = _list_enrolled(enrolment, faults)
         for kaldi_set in group:
@@ -129,14 +133,6 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
     listing.utterances += list_utterances(kaldi_set, "train", start, listing.faults, settings.follow_links)
 
 
-def _fill_sexes(listing: Listing) -> None:
-    """A set without spk2gender takes the sex of a speaker from the others."""
-    sexes = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
-    listing.utterances = [
-        replace(row, sex=sexes.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
-    ]
-
-
 # Lists ---------------------------------------------------------------------------------------------------------------
 
 
@@ -157,12 +153,7 @@ def _list_enrolled(kaldi_set: KaldiSet, faults: Faults) -> list[Enrolled]:
 
 
 def _add_list(
-    listing: Listing,
-    name: str,
-    enrolment_set: str,
-    enrolled: list[Enrolled],
-    records: list[Record] | None,
-    where: str,
+    listing: Listing, name: str, enrolment_set: str, enrolled: list[Enrolled], records: list[Record] | None, where: str
 ) -> None:
     if records is None:
         trial_list = listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)

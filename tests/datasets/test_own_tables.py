@@ -144,6 +144,6 @@ def test_a_link_out_of_the_corpus_is_one_fault_with_its_option(
     (tiny.root / "wav").symlink_to(tmp_path / "disk")
     error = refused(importers.read_data_set, tiny.settings())
     assert [fault.kind for fault in error.faults] == ["leaves-root"] * 2, "one a table"
-    assert f"by the link {tiny.root}/wav -> {tmp_path}/disk, and so do 3 more paths" in error.faults[0].what
+    assert "and so do 3 more paths" in error.faults[0].what
     assert "dataset.follow_links=true" in error.remedy
     assert len(importers.read_data_set(tiny.settings(follow_links=True)).manifest) == 10

@@ -233,10 +233,7 @@ def _choose_folders(found_layout: Layout, available: Available, names: list[str]
         if enrolls is None:
             faults.add("missing-table", f"the trial set {name} has no enrolment set {half}_enrolls beside it", place)
             continue
-        swapped = protocols.describe_swap(enrolls, place)
-        if swapped:
-            faults.add("swapped", swapped, place)
-        elif not (place / "trials").exists():
+        if not (place / "trials").exists():
             faults.add("missing-table", f"the trial set {name} has no list of trials", os.fspath(place / "trials"))
         chosen.enrolments[half] = enrolls
         chosen.trials[half][name] = place
