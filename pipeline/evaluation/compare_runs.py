@@ -24,7 +24,7 @@ from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, ST
 from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
-from pipeline.stages.averages import means_of_sexes
+from pipeline.stages.settings import means_of_sexes
 from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
