@@ -111,7 +111,7 @@ def read_copy(
         faults.add(kind, what, folder)
     faults.stop(folder)
     same = resemblance.find_identical(originals, rows, sounds, mine)
-    notes = list(files.notes)
+    notes = []
     if files.unused:
         notes.append(
             f"{len(files.unused)} audio files under {folder} belong to no utterance of the data set and are not used, "

@@ -282,20 +282,12 @@ class IdenticalAudio:
 
     def sentences(self) -> Iterator[str]:
         """The shared sounds in words; nothing if each recording holds a sound of its own."""
-        if not self.shared:
-            return
-        same = f"hold the same audio as the file of another utterance, e.g. {self.example[0]} and {self.example[1]}"
-        if self.shared == self.files and self.sounds == 1:
-            sentence = f"all {self.files} files hold one and the same recording"
-        elif self.speakers == self.of and not self.across and self.of:
-            sentence = f"the files of each of the {self.of} speakers hold one and the same recording: {self.shared} of {self.files} files {same}"
-        else:
-            sentence = f"{self.shared} of {self.files} files {same}"
-            sentence += f"; {self.across} of them that of another speaker" if self.across else ""
-            sentence += (
-                f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
+        if self.shared:
+            yield (
+                f"{self.shared} of {self.files} files hold the same audio as the file of another utterance, e.g. {self.example[0]} and "
+                f"{self.example[1]}; {self.across} of them that of another speaker; all files of {self.speakers} of {self.of} speakers hold "
+                f"one recording. {_NO_NUMBER}"
             )
-        yield f"{sentence}. {_NO_NUMBER}"
 
 
 def group_by_sound(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> list[Rows]:

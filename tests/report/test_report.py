@@ -368,7 +368,7 @@ def test_no_run_folder_is_an_error(tmp_path: Path) -> None:
 def test_figure_data_of_another_version_is_an_error(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     pd.DataFrame({"subset": ["a"]}).to_parquet(run / "figures" / "zoo.parquet")
-    with pytest.raises(DataError, match="zoo.parquet lacks columns: system, "):
+    with pytest.raises(DataError, match=r"zoo\.parquet lacks columns: system, "):
         render([run], tmp_path / "out")
 
 

@@ -118,8 +118,8 @@ def check_counts(layout: Layout, protocol: Mapping[str, Expected], strict: bool,
         speakers.setdefault(row.set, set()).add(row.speaker)
         utterances.setdefault(row.set, set()).add(row.utterance)
     sizes = {name: (len(speakers[name]), len(utterances[name])) for name in utterances}
-    _check_set_sexes(layout, sizes, protocol, strict, listing)
-    if listing.faults.has("swapped"):
+    _check_set_sexes(layout, protocol, strict, listing)
+    if listing.faults.has("another-set"):
         return
     for name, size in sizes.items():
         expected = protocol.get(name)
@@ -195,53 +195,22 @@ def _find_folder(layout: Layout, name: str) -> Path:
 # Of which sex --------------------------------------------------------------------------------------------------------
 
 
-def _check_set_sexes(
-    layout: Layout,
-    sizes: Mapping[str, tuple[int, int]],
-    protocol: Mapping[str, Expected],
-    strict: bool,
-    listing: Listing,
-) -> None:
+def _check_set_sexes(layout: Layout, protocol: Mapping[str, Expected], strict: bool, listing: Listing) -> None:
     """Report sets of one sex that hold speakers of the other: where nobody is of the set's own, it is another set, which no setting
     excuses."""
     of_set: dict[str, dict[str, str]] = {}
     for row in listing.utterances:
         if row.sex in ("f", "m"):
             of_set.setdefault(row.set, {})[row.speaker] = row.sex
-    due = {name: protocol[name].sex for name in of_set if name in protocol and protocol[name].sex in ("f", "m")}
-    wrong = {name: sum(sex != due[name] for sex in of_set[name].values()) for name in due}
-    others = [name for name, count in wrong.items() if count == len(of_set[name])]
-    for name in [name for name, count in wrong.items() if count]:
-        what = f"{name} holds {_describe_people(wrong[name], due[name])}"
-        if name not in others:
-            what += f" beside {len(of_set[name]) - wrong[name]} of its own sex"
+    for name, sexes in of_set.items():
+        due = protocol[name].sex if name in protocol else ""
+        wrong = sum(sex != due for sex in sexes.values()) if due in ("f", "m") else 0
+        what = f"{wrong} of {len(sexes)} speakers of {name} are not of its sex, {due}"
+        if wrong == len(sexes):
+            what += ": another set stands in its place, or its spk2gender is wrong"
+            listing.faults.add("another-set", what, _find_folder(layout, name))
+        elif wrong:
             _report_deviation("protocol", what, _find_folder(layout, name), strict, listing)
-            continue
-        twin = re.sub("_trials_[fm]", f"_trials_{_OTHER_SEX[due[name]]}", name)
-        kind = "another-set"
-        sized = [(row.speakers, row.utterances) for row in (protocol[name], protocol.get(twin)) if row]
-        if len(sized) == 2 and sizes[name] == sized[0] != sized[1]:
-            what += f", but has the speakers and utterances of {name}: correct the sexes in its spk2gender"
-        elif twin not in others:
-            what += f" alone: another set stands in its place, perhaps {twin}"
-        elif due[name] == "f":
-            what += f" and {twin} {_describe_people(wrong[twin], due[twin])}: the sets are exchanged"
-            if name in layout.sets and twin in layout.sets:
-                kind = "swapped"
-            else:
-                what += ", or the lists that they are cut by"
-        else:
-            continue  # said of its twin
-        listing.faults.add(kind, what, _find_folder(layout, name))
-
-
-_OTHER_SEX = {"f": "m", "m": "f"}
-
-
-def _describe_people(count: int, due: str) -> str:
-    """How many speakers who are not of the sex that is due, in words."""
-    singular, plural = ("man", "men") if due == "f" else ("woman", "women")
-    return f"{count} {singular if count == 1 else plural}"
 
 
 def _has_cross_sex(trial_list: TrialList, listing: Listing) -> bool:
