@@ -68,10 +68,6 @@ KINDS = {
         "the Attacker Challenge hands out anonymised speech alone",
         "set dataset.originals=DIR to a checkout of VoicePrivacy 2024, its data/, or any folder with its original sets",
     ),
-    "swapped": (
-        "two sets that were renamed or copied into each other's place",
-        "put each in its own place",
-    ),
     "another-set": (
         "a set that was copied or renamed into the place of another, such as one of dev for one of test",
         "restore the set from where the data come from, or choose others by dataset.sets=[…]; no list needs a change",

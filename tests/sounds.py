@@ -154,7 +154,6 @@ def counts_less(kind: str, wave: np.ndarray) -> bytes:
         "RIFX": [(at(b"data") + 4, big("I", 4000))],
         "RF64 PCM_16": [(at(b"ds64") + 16, little("Q", 4000))],
         "NIST PCM_16": [(at(b"sample_count -i 8001"), b"sample_count -i 2000")],
-        "FLAC PCM_16": [(22, big("I", 2000))],
         "MP3 MPEG_LAYER_III": [(max(at(b"Xing"), at(b"Info")) + 8, big("I", 9))],
     }[kind]
     for place, content in edits:
@@ -162,4 +161,4 @@ def counts_less(kind: str, wave: np.ndarray) -> bytes:
     return file
 
 
-COUNTED = ("WAV PCM_16", "WAVEX PCM_16", "RIFX", "RF64 PCM_16", "NIST PCM_16", "FLAC PCM_16", "MP3 MPEG_LAYER_III")
+COUNTED = ("WAV PCM_16", "WAVEX PCM_16", "RIFX", "RF64 PCM_16", "NIST PCM_16", "MP3 MPEG_LAYER_III")

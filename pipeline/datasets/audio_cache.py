@@ -50,7 +50,7 @@ LOG_SECONDS = 20.0
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
-LAYOUT = 3
+LAYOUT = 4
 _IDENTITY = pa.binary(IDENTITY_BYTES)
 
 SCHEMA = pa.schema(
@@ -97,17 +97,15 @@ class AudioCache:
     def __init__(
         self, folder: Path | None, versions: Mapping[str, int] | None = None, longest_seconds: float = math.inf
     ) -> None:
-        self._longest = longest_seconds
-        self.folder = self._folder = folder
+        self.folder, self._longest = folder, longest_seconds
         self._rules = digest("known files", LAYOUT, probing.list_rules(), dict(versions or {}))[:16]
-        self._keeps = folder is not None
-        self._after = 0
+        self._table = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns") if folder is not None else None
+        self._keeps, self._after = folder is not None, 0
         self._known: pa.Table | None = None
         self._new: list[Look] = []
-        self._shared: SharedTable | None = None
 
     def probes(self, paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
-        """Each path once, as :func:`probing.probe` finds it: recalled, or looked at on so many cores."""
+        """Each path once, as :func:`probing.probe_file` finds it: recalled, or looked at on so many cores."""
         unique = list(dict.fromkeys(paths))
         probes = self._recalled(unique)
         self._look([path for path in unique if path not in probes], threads, probes)
@@ -116,35 +114,38 @@ class AudioCache:
     def doubt(self, paths: Iterable[Path]) -> None:
         """Look again at those files of which something is known: somebody found them to be otherwise."""
         doubted = list(self._recalled(list(dict.fromkeys(paths))))
-        if self._folder is None or not doubted:
+        if self._table is None or not doubted:
             return
         try:
-            table = self._table(self._folder).read(["looked_ns"])["looked_ns"]
-            self._after = 1 + max(pc.max(table).as_py() or 0, 0)  # also where the clock was set back since
+            looked = self._table.read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(looked).as_py() or 0, 0)  # also where the clock was set back since
             self._look(doubted, 1, {})
             # Of two answers to one question a merge keeps the newer.
-            self._table(self._folder).merge()
+            self._table.merge()
         except OSError as error:
             self._give_up(error)
 
     def _recalled(self, paths: Sequence[Path]) -> dict[Path, Probe]:
-        if self._folder is None or not paths:
+        if self._table is None or not paths:
             return {}
         if self._known is None:
-            self._known = self._read(self._folder)
+            try:
+                self._known = self._table.read(_ANSWER_COLUMNS)
+            except OSError as error:
+                self._give_up(error)
+                self._known = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
         self._known = self._known.combine_chunks()
         return _look_up(paths, self._known)
 
     def _look(self, paths: Sequence[Path], workers: int, probes: dict[Path, Probe]) -> None:
         kept = logged = time.monotonic()
+        look = functools.partial(parallel.look_at_files, self._longest)
         try:
-            for looks in parallel.run_parallel(
-                paths, workers, functools.partial(parallel.look_at_files, self._longest)
-            ):
-                for look in looks:
-                    probes[look.path] = look.probe
-                    if look.state is not None and self._keeps:
-                        self._new.append(replace(look, looked_ns=max(look.looked_ns, self._after)))
+            for looks in parallel.run_parallel(paths, workers, look):
+                for found in looks:
+                    probes[found.path] = found.probe
+                    if found.state is not None and self._keeps:
+                        self._new.append(replace(found, looked_ns=max(found.looked_ns, self._after)))
                 now = time.monotonic()
                 if now - logged > LOG_SECONDS:
                     logged = now
@@ -155,22 +156,18 @@ class AudioCache:
         finally:
             self._keep()
 
-    def _read(self, folder: Path) -> pa.Table:
-        try:
-            return self._table(folder).read(_ANSWER_COLUMNS).combine_chunks()
-        except OSError as error:
-            self._give_up(error)
-            return SCHEMA.empty_table().select(_ANSWER_COLUMNS)
-
     def _keep(self) -> None:
         new, self._new = self._new, []
-        if self._folder is None or self._known is None or not new:
+        if self.folder is None or self._table is None or self._known is None or not new:
             return
         rows = _make_rows(new)
         self._known = pa.concat_tables([self._known, rows.select(_ANSWER_COLUMNS)])
         try:
-            self._table(self._folder).add(rows)
-            self._forget_others(self._folder)
+            self._table.add(rows)
+            for other in self.folder.iterdir():
+                is_old = _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS
+                if is_old and other.name != self._rules:
+                    shutil.rmtree(other, ignore_errors=True)
         except OSError as error:
             self._give_up(error)
 
@@ -179,19 +176,9 @@ class AudioCache:
         reason = error.strerror or error
         log.warning(
             "what is known of audio files cannot be kept in %s (%s): every start decodes them again",
-            self._folder,
+            self.folder,
             reason,
         )
-
-    def _table(self, folder: Path) -> SharedTable:
-        if self._shared is None:
-            self._shared = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns")
-        return self._shared
-
-    def _forget_others(self, folder: Path) -> None:
-        for other in folder.iterdir():
-            if other.name != self._rules and _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
 
 
 NO_CACHE = AudioCache(None)

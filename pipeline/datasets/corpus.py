@@ -64,11 +64,7 @@ class Corpus:
 
 
 def assemble_corpus(
-    listing: Listing,
-    root: str | Path,
-    allow_partial: bool = False,
-    threads: int = 1,
-    cache: AudioCache = NO_CACHE,
+    listing: Listing, root: str | Path, allow_partial: bool = False, threads: int = 1, cache: AudioCache = NO_CACHE
 ) -> Corpus:
     """Check lists and audio, and make the corpus.
 
@@ -121,8 +117,7 @@ def check_lists(listing: Listing) -> tuple[list[Utterance], dict[tuple[str, str]
     listed = {(row.set, row.utterance): row for row in rows}
     _check_agreement(rows, "speaker", lambda row: row.speaker, faults)
     _check_sexes(rows, faults)
-    _check_visible(rows, faults)
-    _check_look_alikes(rows, faults)
+    _check_ids(rows, faults)
     check_readers(rows, faults)
     for name, folder in listing.called:
         listings.report_invisible("set", name, folder, faults)
@@ -221,31 +216,19 @@ def _keep_first(rows: Sequence[Utterance], faults: Faults) -> list[Utterance]:
     return list(first.values())
 
 
-def _check_visible(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that hold what nobody can see are faults, once each."""
+def _check_ids(rows: Sequence[Utterance], faults: Faults) -> None:
+    """Ids that hold what nobody can see are faults, and ids that nothing tells apart which can be seen, such as a Cyrillic letter in
+    the place of a Latin one; once each."""
     for kind in ("utterance", "speaker"):
         first: dict[str, Utterance] = {}
         for row in rows:
             first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
+        seen: dict[str, str] = {}
         for name, row in first.items():
-            listings.report_invisible(kind, name, row.where, faults)
-
-
-def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that are told apart by nothing that can be seen, such as a Cyrillic letter in the place of a Latin one, are faults."""
-    for kind in ("utterance", "speaker"):
-        first: dict[str, tuple[str, Utterance]] = {}
-        named = set[str]()
-        for row in rows:
-            name = row.utterance if kind == "utterance" else row.speaker
-            other, before = first.setdefault(fold_lookalikes(name), (name, row))
-            if other != name and name not in named:
-                named.add(name)
-                faults.add(
-                    "bad-id",
-                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
-                    row.where,
-                )
+            other = seen.setdefault(fold_lookalikes(name), name)
+            if not listings.report_invisible(kind, name, row.where, faults) and other != name:
+                like = f"looks like '{name}': {describe_difference(other, name)}"
+                faults.add("bad-id", f"the {kind} '{other}' ({first[other].where}) {like}", row.where)
 
 
 def _check_agreement(rows: Sequence[Utterance], what: str, value: Callable[[Utterance], str], faults: Faults) -> None:

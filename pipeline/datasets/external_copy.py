@@ -189,7 +189,6 @@ class CopyFiles:
         refused: rows that have several files, or one that may not be read, and why.
         unused: files that belong to no row.
         faults: all that would keep a run from using them.
-        notes: what is to be said of tables.
         limits: what a reader of the numbers must know of them.
     """
 
@@ -200,7 +199,6 @@ class CopyFiles:
     refused: tuple[tuple[Row, str], ...]
     unused: tuple[Path, ...]
     faults: Faults
-    notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
 
@@ -235,10 +233,10 @@ def list_files(copy: Copy, manifest: pd.DataFrame, gaps: Gaps, cut: Cutting) -> 
     tables = _Table.read(places, rows, copy, cut)
     chosen = list(_choose_files(rows, folder, places, files, tables, copy, gaps))
     unused = _list_unused(files, {path for _, path in chosen}.union(*(table.others for table in tables.values())))
-    notes, limits = _describe_tables(tables, gaps)
+    limits = _describe_tables(tables, gaps)
     _report_missing(gaps, unused, copy, places, files, nothing=not chosen)
     rowless = ((*gaps.missing, *gaps.explained), tuple(gaps.refused), tuple(unused))
-    return CopyFiles(folder, places, tuple(chosen), *rowless, faults, tuple(notes), tuple(limits))
+    return CopyFiles(folder, places, tuple(chosen), *rowless, faults, tuple(limits))
 
 
 @dataclass
@@ -249,7 +247,6 @@ class _Table:
         paths: the file of each utterance, where it is there and is no original recording; a segment has a file of its own.
         originals: utterances of which it names the original recording.
         faults: what else is wrong with it.
-        elsewhere: rows whose file lies outside of the folder.
         differ: rows of which another file lies in the folder.
         others: those files.
         is_alone: whether no row of the folder has a file.
@@ -258,7 +255,6 @@ class _Table:
     paths: dict[str, Path] = field(default_factory=dict)
     originals: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
-    elsewhere: list[tuple[Row, Path]] = field(default_factory=list)
     differ: list[tuple[Row, Path]] = field(default_factory=list)
     others: set[Path] = field(default_factory=set)
     is_alone: bool = True
@@ -309,22 +305,20 @@ class _Table:
             )
         return tables
 
-    def choose(self, row: Row, paths: Sequence[Path], place: Path) -> Path | None:
+    def choose(self, row: Row, paths: Sequence[Path]) -> Path | None:
         """The file of a row that the table names, beside those that lie in the folder; None if it names none."""
         path = self.paths.get(str(row["utterance"]))
         self.is_alone = self.is_alone and not paths and path is None
         if path is None:
             return None
-        if not path.is_relative_to(place):
-            self.elsewhere.append((row, path))
         self.others.update(paths)
         self.differ += [(row, other) for other in paths if not _is_same_file(other, path)][:1]
         return path
 
 
-def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[str], list[str]]:
-    """Have rows without a file be faults of the tables, where nothing else of their folders is there. Notes, and what a reader of the
-    numbers must know, of tables beside the files that lie in the folders."""
+def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> list[str]:
+    """Have rows without a file be faults of the tables, where nothing else of their folders is there. What a reader of the numbers must
+    know of tables beside the files that lie in the folders."""
     alone = [place for place, table in tables.items() if table.is_alone and (table.originals or table.faults)]
     missing = [row for row, place in gaps.missing if place in alone]
     originals = {name for place in alone for name in tables[place].originals}
@@ -341,19 +335,6 @@ def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[st
         gaps.settle(
             missing, *(Fault(f"{opening}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds))
         )
-    lacking = {place for _, place in gaps.missing}
-    why: dict[str, list[str]] = {}
-    for place, table in tables.items():
-        if (table.originals or table.faults) and place not in (*alone, *lacking):
-            reason = table.faults[0].what if table.faults else "it names the original recordings"
-            why.setdefault(reason, []).append(place.name)
-    notes = [
-        f"wav.scp of {names.join_few(sets)} is not used, but the files in the folder: {reason}"
-        for reason, sets in why.items()
-    ]
-    elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
-    if elsewhere:
-        notes.append(f"{len(elsewhere)} files lie where the copy's own wav.scp says, e.g. {elsewhere[0]}")
     differ = [(table.paths[str(row["utterance"])], other) for table in tables.values() for row, other in table.differ]
     limits = []
     if differ:
@@ -361,7 +342,7 @@ def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[st
             f"wav.scp names other files than those in the folder for {len(differ)} utterances, e.g. {differ[0][0]} and not {differ[0][1]}: "
             "those that wav.scp names are evaluated (without a wav.scp in the folder, the others are)"
         )
-    return notes, limits
+    return limits
 
 
 def _is_same_file(path: Path | None, other: Path | str | None) -> bool:
@@ -387,7 +368,7 @@ def _choose_files(
             continue
         place = places[row["set"]]
         paths = files[place].of(copy.pattern.wanted(row))
-        by_table = tables[place].choose(row, paths, place)
+        by_table = tables[place].choose(row, paths)
         if by_table is not None:
             yield row, by_table
         elif len(paths) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, cutting, kaldi, kaldi_folders, kaldi_tables, listings, trees
+from pipeline.datasets import corpus, cutting, kaldi, kaldi_tables, listings, trees
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.corpus import Corpus
 from pipeline.datasets.listings import Listing
@@ -85,13 +85,10 @@ def _add_training(settings: DatasetSettings, listing: Listing) -> None:
     folder = Path(vpc.find_training_folder(settings)).expanduser().absolute()
     if not folder.is_dir():
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
-    elif kaldi_folders.holds_sets(folder):
+    elif kaldi.find_sets(folder):
         kaldi.add_training(settings, folder, listing)
     else:
-        files = trees.find_audio_files(folder)
-        is_plain = settings.name == "folders" or trees.is_folder_tree(folder, files)
-        add = trees.add_folders_training if is_plain else trees.add_librispeech_training
-        add(settings, folder, files, listing)
+        trees.add_training(settings, folder, listing)
 
 
 def add_synthetic(settings: DatasetSettings, folder: Path, listing: Listing) -> None:

@@ -279,7 +279,7 @@ def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_
     path_of: dict[str, Path | None] = {}
     fence = listings.Fence(start or kaldi_set.folder, follow_links)
     strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
-    outside: dict[str, list[tuple[Record, Entry]]] = {}
+    outside: list[tuple[Record, Path]] = []
     for name, (record, entry) in kaldi_set.entries.items():
         path: Path | None = None
         why = entry.why
@@ -290,33 +290,22 @@ def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_
         elif start is not None:
             path = find_existing(start / entry.file)
             if not fence.holds(path):
-                outside.setdefault(_describe_way_out(start, path), []).append((record, entry))
+                outside.append((record, path))
                 path = None
         if path is not None and not why:
             why = pipes.describe_change(entry, path)
         if why:
             strange["archive" if entry.is_archive else "pipe"].append((record, why))
         path_of[name] = None if why else path
-    for way, paths in outside.items():
-        (record, entry), more = paths[0], len(paths) - 1
-        also = f", and so do {more} more paths" if more else ""
-        faults.add("leaves-root", f"'{entry.file}' leads out of {start}{way}{also}", record.where)
+    if outside:
+        record, path = outside[0]
+        also = f", and so do {len(outside) - 1} more paths" if len(outside) > 1 else ""
+        what = f"'{record.fields[1]}' leads out of {start}, to {os.path.realpath(path)}{also}"
+        faults.add("leaves-root", what, record.where)
     for kind, entries in strange.items():
         if entries:
             _refuse_entries(kaldi_set, kind, entries, faults)
     return path_of
-
-
-def _describe_way_out(start: Path, path: Path) -> str:
-    """By which link a path leaves a folder, in words."""
-    below = path.relative_to(start).parents if path.is_relative_to(start) else ()
-    links = [start / part for part in reversed(below) if (start / part).is_symlink()]
-    links += [path] if path.is_symlink() else []
-    link = next(
-        (link_path for link_path in links if not os.path.realpath(link_path).startswith(f"{os.path.realpath(start)}/")),
-        None,
-    )
-    return f", to {os.path.realpath(path)}" if link is None else f" by the link {link} -> {os.path.realpath(link)}"
 
 
 def _refuse_entries(kaldi_set: KaldiSet, kind: str, refused: list[tuple[Record, str]], faults: Faults) -> None:

@@ -59,10 +59,6 @@ class FileState:
         text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
         return hashlib.blake2b(text + encode_text(self.path), digest_size=IDENTITY_BYTES).digest()
 
-    @property
-    def changed_ns(self) -> int:
-        return max(self.mtime_ns, self.ctime_ns)
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -82,7 +78,8 @@ def run_parallel(items: Sequence[Item], workers: int, look_at: Callable[[Sequenc
         workers: processes or threads.
         look_at: looks at some of them in turn; it pickles.
     """
-    processes_pay = needs_processes(len(items), workers)
+    # A daemon has no children.
+    processes_pay = len(items) >= MANY_FILES and workers > 1 and not current_process().daemon
     size = CHUNK_FILES if processes_pay else 1
     left = deque(items[start : start + size] for start in range(0, len(items), size))
     if processes_pay:
@@ -98,11 +95,6 @@ def run_parallel(items: Sequence[Item], workers: int, look_at: Callable[[Sequenc
             )
     with ThreadPoolExecutor(max(1, workers)) as pool:
         yield from _run_in_pool(pool, workers, left, look_at)
-
-
-def needs_processes(count: int, workers: int) -> bool:
-    """Whether processes are to look at so many files."""
-    return count >= MANY_FILES and workers > 1 and not current_process().daemon  # a daemon has no children
 
 
 def _run_in_pool(
@@ -136,7 +128,7 @@ def look_at_file(path: Path, longest_seconds: float) -> Look:
     now = time.time_ns()
     before = read_state(path)
     probe = probing.probe_file(path, longest_seconds)
-    settled = before is not None and now - before.changed_ns >= RACY_NS
+    settled = before is not None and now - max(before.mtime_ns, before.ctime_ns) >= RACY_NS
     if not (probe.lasting and settled and _read_opened_state(path) == before):
         return Look(path, probe, None, now)
     return Look(path, probe, before, now)

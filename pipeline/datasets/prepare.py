@@ -9,7 +9,7 @@ copied from the original set and names the original recordings is none of the co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -111,21 +111,18 @@ def read_copy(
         faults.add(kind, what, folder)
     faults.stop(folder)
     same = resemblance.find_identical(originals, rows, sounds, mine)
-    notes = (*files.notes, *_describe_unused(folder, files.unused))
+    notes = []
+    if files.unused:
+        notes.append(
+            f"{len(files.unused)} audio files under {folder} belong to no utterance of the data set and are not used, "
+            f"e.g. {files.unused[0].relative_to(folder)}"
+        )
     limits = (*files.limits, *beside.lengths(), *probing.describe_probes(probed))
-    checked = CheckedCopy(manifests.frame(rows), tuple(sorted(gaps.dropped)), notes, same, mine, limits)
+    checked = CheckedCopy(manifests.frame(rows), tuple(sorted(gaps.dropped)), tuple(notes), same, mine, limits)
     others = originals if everyone is None else everyone.to_dict("records")
     return checked.doubted(
         (*beside.doubts(copy.training), *resemblance.doubt_taken(others, originals, rows, sounds, mine))
     )
-
-
-def _describe_unused(folder: Path, unused: Sequence[Path]) -> Iterator[str]:
-    if unused:
-        yield (
-            f"{len(unused)} audio files under {folder} belong to no utterance of the data set and are not used, "
-            f"e.g. {unused[0].relative_to(folder)}"
-        )
 
 
 @dataclass(frozen=True)
@@ -215,7 +212,9 @@ def prepare_data(
     evaluated = [checked_copy for key, checked_copy in checked.items() if not copies[key].training]
     gone = {(line.set, line.utterance) for checked_copy in evaluated for line in checked_copy.dropped}
     sets = {name: trials.drop_utterances(trial_set, gone) for name, trial_set in corpus.trials.items()}
-    _check_classes(sets, settings)
+    lacking = Faults()
+    report_lacking_classes(sets.values(), {}, lacking)
+    lacking.stop(settings.root or "dataset")
     notes = [*corpus.notes, *_label_lines(checked, lambda copy: copy.notes)]
     if gone:
         notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
@@ -341,13 +340,6 @@ def _describe_dropped(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[
         expected = sum(trial_set.expected for trial_set in sets.values())
         sentences.append(f"{gone} of {expected} trials are left out with their utterances")
     return sentences
-
-
-def _check_classes(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
-    """Refuse trial sets that lack a class once utterances are left out."""
-    faults = Faults()
-    report_lacking_classes(sets.values(), {}, faults)
-    faults.stop(settings.root or "dataset")
 
 
 def _merge_errors(errors: Mapping[Hashable, DataError]) -> DataError:

@@ -66,9 +66,7 @@ class Recording:
         """A decoded file, cut, and prepared once for each way that is wanted; recordings that are joined are not yet."""
         parts = [] if cut.joins else cut.parts(wave, rate)
         return cls(
-            wave,
-            rate,
-            {(how, to): [how.prepare(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)},
+            wave, rate, {(how, to): [how.prepare(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)}
         )
 
 

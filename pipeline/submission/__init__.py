@@ -121,7 +121,7 @@ def _describe_extent(sides: Sequence[Side], threads: int, training: bool, second
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
             f"beside {sum(path is not None for path in {row['path'] for row in side.wanted})} originals"
         )
-        lines += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
+        lines += [f"{side.label}: {line}" for line in side.files.limits]
     lines.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
     return lines if training else [*lines, "training speech was not looked at (--training does)"]
 

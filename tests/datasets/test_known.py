@@ -303,11 +303,7 @@ def test_other_rules_start_anew_and_the_old_ones_are_forgotten_in_time(
 
 
 def test_damage_is_said_once_and_made_good(
-    tmp_path: Path,
-    folder: Path,
-    settles_soon: Callable[[], None],
-    asked: list[Path],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, folder: Path, settles_soon: Callable[[], None], asked: list[Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = wav(tmp_path / "a.wav")
     settles_soon()

@@ -51,7 +51,7 @@ def test_a_copy_of_tables_alone_is_read_where_they_say(tmp_path: Path, original:
     found = read(tables(tmp_path, original, line), original)
     expected = [str(tmp_path / ELSEWHERE.format(set=row.set, utterance=row.utterance)) for row in original.itertuples()]
     assert found.manifest["path"].tolist() == expected
-    assert found.limits == () and found.notes[0].startswith("10 files lie where the copy's own wav.scp says, e.g. ")
+    assert found.limits == () and found.notes == ()
 
 
 def test_no_command_of_a_copy_is_run(
@@ -114,12 +114,7 @@ def test_the_table_of_the_originals_is_none_of_the_copys(
     audio(tmp_path, original, "data/{set}_anon/wav/{utterance}.wav")
     found = read(data, original)
     assert all("_anon/wav/" in path for path in found.manifest["path"])
-    note = found.notes[0]
-    assert (
-        found.limits == ()
-        and note.startswith("wav.scp of t_enrolls_anon, t_trials_f_anon is not used")
-        and "original recordings" in note
-    )
+    assert found.limits == ()
 
 
 def test_paths_of_another_machine_are_one_fault(
@@ -144,6 +139,6 @@ def test_a_link_out_of_the_corpus_is_one_fault_with_its_option(
     (tiny.root / "wav").symlink_to(tmp_path / "disk")
     error = refused(importers.read_data_set, tiny.settings())
     assert [fault.kind for fault in error.faults] == ["leaves-root"] * 2, "one a table"
-    assert f"by the link {tiny.root}/wav -> {tmp_path}/disk, and so do 3 more paths" in error.faults[0].what
+    assert "and so do 3 more paths" in error.faults[0].what
     assert "dataset.follow_links=true" in error.remedy
     assert len(importers.read_data_set(tiny.settings(follow_links=True)).manifest) == 10

@@ -114,24 +114,9 @@ def tree(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", [bare, pytest.param(halves, marks=pytest.mark.slow), tree])
-def test_a_protocol_across_sexes_is_not_said_to_be_of_one_sex(
-    tmp_path: Path, command: Command, layout: Callable[[Path], list[str]]
-) -> None:
+def test_a_protocol_across_sexes_says_so(tmp_path: Path, command: Command, layout: Callable[[Path], list[str]]) -> None:
     status, _, err = command("prepare", *layout(tmp_path / "data"))
     assert status == 0 and "made here" in err and "sexes unknown: pairs across sexes are tried" in err
-    assert "same-sex" not in err and "all pairs, those across sexes too," in err
-
-
-def test_a_protocol_of_one_sex_says_so_and_names_the_sets_that_are_not(tmp_path: Path, command: Command) -> None:
-    small = Tiny(tmp_path / "data")
-    small.tables = {
-        name: small.basic([f"{who}-{name}{number}" for who in whose for number in range(4)])
-        for name, whose in (("x", "abc"), ("y", "mn"))
-    }
-    del small.tables["y"]["spk2gender"]
-    status, _, err = command("prepare", f"dataset.root={small.save().root}")
-    assert status == 0 and "all same-sex pairs (of y all pairs, those across sexes too) are tried" in err
-    assert "easier to resist (y_trials)" in err
 
 
 def test_a_data_set_with_its_lists_has_nothing_to_be_known_first(tmp_path: Path, command: Command) -> None:

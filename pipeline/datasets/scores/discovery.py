@@ -196,11 +196,6 @@ def _identify_folder(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def is_of_result(path: Path, results: str) -> bool:
-    """Whether a score file is one of the folder of results that is asked for."""
-    return results in (path.parent.parent.name, _name_result(path.parent.parent.name))
-
-
 def _choose_results(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str]]:
     """Of the folders ``results-…`` of each place, the one that is asked for, or the newest; and a word on it.
 
