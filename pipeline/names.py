@@ -6,10 +6,11 @@ one name. An id has no blanks, so each run of blanks in a name becomes '_'.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,13 @@ def describe_difference(first: str, second: str) -> str:
 def join_few(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first of them where there are many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def suggest_names(name: str, names: Iterable[str]) -> str:
+    """What a remedy says of a name that is none: the nearest of those that there are, and all of them."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    return (f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(known)}"
 
 
 def find_existing(path: Path) -> Path:

@@ -335,9 +335,9 @@ def test_the_verb_says_all_that_is_wrong(
     broken: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(conformance.CHECKS, ("imports", "backends"), [])
-    assert cli.run(["check-plugin", "toy", "--kind", "backends"]) == 2
+    assert cli.run(["check-plugin", "toy"]) == 2
     said = capsys.readouterr().err
-    assert "'toy' breaks its contract in 2 places" in said
+    assert "'toy' breaks its contract" in said
     assert "backends: toy: the record of fit has no summary" in said
     assert "backends: toy: scores are no float64 [models, vectors]" in said
 

@@ -5,13 +5,13 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 
 from pipeline.cli import failures, output
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.names import suggest_names
 from pipeline.version import __version__
 
 VERBS = {
@@ -20,10 +20,10 @@ VERBS = {
     "train": "train the extractors whose source is `trained`, print where the weights are",
     "status": "how far a run is, where, and what failed: status [RUN] [--follow] (see status --help)",
     "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
-    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
+    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
-    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables, scorecard (see export --help)",
+    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables (see export --help)",
     "doctor": "whether this machine will do: versions, devices, disks, models, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
@@ -96,7 +96,5 @@ def _dispatch(arguments: list[str]) -> int:
     if not verb or verb.startswith("-") or "=" in verb:
         verb, words = "run", arguments
     if verb not in MODULES:
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
+        raise ConfigError(f"there is no verb `{verb}`", remedy=suggest_names(verb, VERBS))
     return int(importlib.import_module(f"pipeline.cli.{MODULES[verb]}").main(verb, words))

@@ -7,7 +7,6 @@ programs, and of Hydra itself is refused all the same, for a run would go by it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import shlex
 import sys
@@ -19,10 +18,11 @@ from typing import Any
 from pipeline.cli import failures, option_files, output
 from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
 from pipeline.engine.stop import Stopped
-from pipeline.errors import ConfigError, DataError, Fault, PipelineError
+from pipeline.errors import ConfigError, Fault, PipelineError
 from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
 from pipeline.files import find_assets as assets
+from pipeline.names import suggest_names
 from pipeline.registry import component
 from pipeline.stages.settings import Evaluation
 
@@ -63,21 +63,14 @@ class Job:
         values = _without_given(_resolve(self.composed, self.line), self.line)
         return _without_unchosen(values, self.line, self.recipe)
 
-    def evaluation(
-        self, values: dict[str, Any], without_models: bool = False, without_data: bool = False
-    ) -> Evaluation:
+    def evaluation(self, values: dict[str, Any], without_models: bool = False) -> Evaluation:
         """The checked evaluation; faults name the option file that they stand in.
 
         Raises:
             ConfigError: all faults at once.
         """
         try:
-            try:
-                return validate(values, self.recipe, without_models)
-            except DataError:
-                if not without_data:
-                    raise
-                return validate(values, self.recipe, without_models, without_data)
+            return validate(values, self.recipe, without_models)
         except ConfigError as error:
             raise option_files.locate_faults(error, self.line) from None
 
@@ -101,14 +94,13 @@ def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     return job.evaluation(values), values
 
 
-def evaluate_each(line: CommandLine, action: Action, without_models: bool = False, without_data: bool = False) -> int:
+def evaluate_each(line: CommandLine, action: Action, without_models: bool = False) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
     Args:
         line: the command line.
         action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
         without_models: the action looks at data alone, so that no model or vector has to be there.
-        without_data: where the folder of the data set is not what it should be, the action gets what can be told without it.
 
     Returns:
         The exit status; of a sweep the highest of its jobs.
@@ -121,7 +113,7 @@ def evaluate_each(line: CommandLine, action: Action, without_models: bool = Fals
 
     def carry_out(job: Job) -> int:
         values = job.values()
-        evaluation = job.evaluation(values, without_models, without_data)
+        evaluation = job.evaluation(values, without_models)
         try:
             return action(evaluation, values)
         except PipelineError as error:
@@ -313,15 +305,12 @@ def _explain(error: Exception, line: CommandLine) -> ConfigError:
             remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is; an option file needs its "
             "package line and defaults as in conf/ or recipes/",
         )
-    names = list_options(group, line)
-    near = difflib.get_close_matches(wanted, names, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     misplaced = option_files.find_misplaced(wanted, line.folders)
     return ConfigError(
         f"there is no option '{wanted}' in the group {group}",
         where=f"{group}={wanted}",
         cause=f"{misplaced} is not {group}/{wanted}.yaml in the folder of options" if misplaced else "",
-        remedy=f"{hint}known: {', '.join(names)}; options of your own are found with --config-dir DIR, as DIR/{group}/NAME.yaml",
+        remedy=f"{suggest_names(wanted, list_options(group, line))}; options of your own are found with --config-dir DIR, as DIR/{group}/NAME.yaml",
     )
 
 

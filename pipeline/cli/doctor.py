@@ -64,7 +64,7 @@ Check = Callable[[Evaluation], Iterator[Finding]]
 def main(verb: str, arguments: list[str]) -> int:
     """Carry out ``doctor``; the exit status."""
     line = read_command_line(arguments, verb)
-    return evaluate_each(line, functools.partial(doctor, line), without_models=True, without_data=True)
+    return evaluate_each(line, functools.partial(doctor, line), without_models=True)
 
 
 def doctor(line: CommandLine, settings: Evaluation, values: dict[str, Any]) -> int:

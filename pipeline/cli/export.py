@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
     from pipeline.evaluation import Result
     from pipeline.report.board import ShownRun
-    from pipeline.report.scorecard.card import Card
 
 log = logging.getLogger(__name__)
 
 FORMATS = ("markdown", "latex", "csv", "bibtex")
-WHAT = ("leaderboard", "table", "scorecard")
+WHAT = ("leaderboard", "table")
 BOOKTABS = "% needs \\usepackage{booktabs}\n"
 
 
@@ -55,8 +54,6 @@ def main(arguments: Sequence[str]) -> int:
         text = _bibtex(runs)
     elif options.what == "table":
         text = _table(runs, options.format)
-    elif options.what == "scorecard":
-        text = _scorecard(runs, options)
     else:
         text = _leaderboard(runs, options)
     print(text, end="")
@@ -69,17 +66,15 @@ def _parser() -> Parser:
         description="Print tables of finished runs for a paper, or for another program: voice-privacy export RUN --format latex > "
         "table.tex. Of several runs, one table.",
     )
-    parser.overrides = ("paths.root", "recipe")
+    parser.overrides = ("paths.root",)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="latex needs the package booktabs")
     parser.add_argument(
         "--what",
         choices=WHAT,
-        help="leaderboard (the default): one row a system, best first, with the sentence that answers; table: the tables of all "
-        "metrics; scorecard: published numbers beside those of a run",
+        help="leaderboard (the default): one row a system, best first, with the sentence that answers; table: the tables of all metrics",
     )
     parser.add_argument("--subset", action="append", default=[], help="a subset of the leaderboard; again for more")
-    parser.add_argument("--recipe", default="", help="whose scorecard, where it is not that of the run's recipe")
     parser.add_argument("--root", help="where the runs lie: their paths.root ($VOICE_PRIVACY_ROOT, else ./exp)")
     return parser
 
@@ -209,47 +204,6 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     if latex:
         return begins + f"{escape_latex(which)}\n\n" + summaries.to_latex(rows, systems)
     return begins + f"{escape_markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
-
-
-def _scorecard(runs: Sequence[Result], options: argparse.Namespace) -> str:
-    from pipeline.report.scorecard import output
-    from pipeline.tables import run_files
-
-    if len(runs) > 1:
-        raise ConfigError(
-            "a scorecard is of one run",
-            where=", ".join(str(run.folder) for run in runs),
-            remedy=_command([runs[0].folder], options.format, "scorecard"),
-        )
-    folder = runs[0].folder
-    scored = _card(folder, options)
-    if options.format == "csv":
-        return output.to_csv(scored)
-    write = output.to_latex if options.format == "latex" else output.to_markdown
-    return write(scored, run_files.read_limits(folder))
-
-
-def _card(folder: Path, options: argparse.Namespace) -> Card:
-    from pipeline.report.scorecard import card
-    from pipeline.report.scorecard import runs as of_runs
-    from pipeline.report.scorecard import settings as scorecards
-
-    own = of_runs.read_recipe(folder)
-    recipe = options.recipe or own
-    changes = [of_runs.read_changes(folder)] if recipe == own else []
-    settings = scorecards.read(recipe, *changes) if recipe else None
-    if settings is None:
-        recipes = scorecards.names()
-        near = difflib.get_close_matches(recipe, recipes, n=1) or recipes[:1]
-        raise ConfigError(
-            f"the recipe '{recipe}' has no scorecard" if recipe else "this run is of no recipe, and has no scorecard",
-            where=f"--recipe {recipe}" if options.recipe else str(folder),
-            cause="" if options.recipe else "nothing that was published is said to be comparable with it",
-            remedy=f"{_command([folder], options.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(recipes)}",
-        )
-    scored = of_runs.make_card_of_run(folder, settings)
-    card.refuse_ambiguous(scored, folder)
-    return scored
 
 
 def _bibtex(runs: Sequence[Result]) -> str:

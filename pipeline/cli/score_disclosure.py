@@ -346,17 +346,14 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
 def _lengths(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     slope = options.slope if isinstance(options.slope, float) else None
     purpose = "choices of trials that are pooled"
-    curve = metrics.length_curve(
+    items = metrics.Lengths(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
     )
+    curve = items.curve()
     report.put_all(("length",), curve, ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"))
     report.put(("length", "panel"), [attack.names[k] for k in curve.panel])
     report.put(("length", "alid"), None if curve.reason else curve.alid, curve.reason)
     report.put(("length", "slopes"), None if curve.reason else curve.slopes, curve.reason)
     report.put(("length", "slope"), "loso" if slope is None else "given")
-    if not options.replicates:
-        return
-    metric = metrics.length_by_speaker(
-        attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
-    )
-    report.intervals_of(metrics.intervals(metric), "length")
+    if options.replicates:
+        report.intervals_of(metrics.intervals(items.by_speaker()), "length")

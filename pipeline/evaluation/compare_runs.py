@@ -24,7 +24,7 @@ from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, ST
 from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
-from pipeline.stages.averages import means_of_sexes
+from pipeline.stages.settings import means_of_sexes
 from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
@@ -208,7 +208,10 @@ def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _A
     if unknown:
         return _Attacked(reason=f"the speakers are not known: {unknown[0]}")
     try:
-        tables = _common([_scores(side, attack, system, subset) for attack in attacks])
+        labels = [{name: str(attack[name]) for name in ATTACK} for attack in attacks]
+        scores = [side.run.scores(system=system, subset=subset, **label).set_index(IDS) for label in labels]
+        kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in scores))
+        tables = [table.loc[kept].reset_index() for table in scores]  # the trials that all have, in one order
         measured = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
     except PipelineError as error:
         return _Attacked(reason=f"{side.letter}: {error.what}", gone=side.letter)
@@ -222,16 +225,6 @@ def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _A
         tuple(str(names[code]) for code in measured[0].speakers),
         partial=any(status == "partial" for status, _, _ in statements),
     )
-
-
-def _scores(side: _Side, attack: Attack, system: str, subset: str) -> pd.DataFrame:
-    return side.run.scores(system=system, subset=subset, **{name: str(attack[name]) for name in ATTACK})
-
-
-def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    indexed = [table.set_index(IDS) for table in tables]
-    kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in indexed))
-    return [table.loc[kept].reset_index() for table in indexed]
 
 
 # ----------------------------------------------------------------------------------------------------------- of two runs
@@ -260,7 +253,11 @@ def _rows(
         for metric, choices in chosen.items()
     }
     eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
-    best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
+    # Of equal D_ECE the lower EER decides, then the order of the attacks: as in each run.
+    best = [
+        int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
+        for d_ece, eer in zip(of["d_ece"], eers)
+    ]
     named = [
         _describe_choice(list(weights), side, choices[k]) for side, choices, k in zip(sides, chosen["d_ece"], best)
     ]
@@ -280,14 +277,11 @@ def _rows(
         row = replace(
             row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
         )
-        if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
+        paths = [[_attack(each, choice[0])["path"] for each in side] for side, choice in zip(sides, keys)]
+        if paths[0] == paths[1]:
             yield replace(row, reason=SAME_SCORES)
         else:
             yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
-
-
-def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
-    return [str(_attack(attacked, key)["path"]) for attacked in side]
 
 
 def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
@@ -332,11 +326,6 @@ def _part(attacked: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> 
         bounds=metric_bounds(core),
         weights=selected[0].weights,
     )
-
-
-def _strongest(d_ece: Attacks, eer: Attacks) -> int:
-    """Of equal D_ECE the lower EER decides, then the order of the attacks: as in each run."""
-    return int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
 
 
 def _same(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:

@@ -81,15 +81,6 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
     return complete
 
 
-def left_out(entries: Any) -> Any:
-    """The systems of a configuration without those that stand for copies, where no copies can be looked for."""
-    if not isinstance(entries, Mapping) or not any(
-        _is_named(entry) and entry["name"] == NAME for entry in entries.values()
-    ):
-        return entries
-    return {key: entry for key, entry in entries.items() if _is_named(entry) and entry["name"] != NAME} or UNPROTECTED
-
-
 def _taken(copy: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
     """A copy whose label is that of another system: rows of one would be taken for the other's."""
     values = _values(copy)

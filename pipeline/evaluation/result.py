@@ -13,6 +13,7 @@ import pandas as pd
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
+from pipeline.names import suggest_names
 from pipeline.report import board, citations, leaderboard, render, screen, summaries
 from pipeline.report import findings as grouping
 from pipeline.report import table as tables
@@ -187,7 +188,7 @@ class Result:
             identity: see :meth:`scores`.
         """
         if block.lower() not in BLOCKS:
-            raise ConfigError(f"there is no block '{block}'", remedy=f"known: {', '.join(BLOCKS)}")
+            raise ConfigError(f"there is no block '{block}'", remedy=suggest_names(block, BLOCKS))
         matrix = scores.read(self._artefact("pairs", block.lower(), identity))
         return pd.DataFrame(matrix.scores, index=list(matrix.rows), columns=list(matrix.columns))
 
@@ -343,7 +344,7 @@ def with_failures(failure: PipelineError | None, short: PipelineError | None, pa
 def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
     for name, value in identity.items():
         if name not in table.columns:
-            raise ConfigError(f"there is no column '{name}'", remedy=f"known: {', '.join(map(str, table.columns))}")
+            raise ConfigError(f"there is no column '{name}'", remedy=suggest_names(name, map(str, table.columns)))
         kept = table[table[name] == value]
         if not len(kept):
             present = ", ".join(sorted({str(entry) for entry in table[name]})) or "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -15,6 +14,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation import discovered_models, discovery, labels
 from pipeline.evaluation.discovered_models import FoundTraining
+from pipeline.names import suggest_names
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import COMPONENT_KINDS, Kind, component
 from pipeline.report import glossary
@@ -62,16 +62,13 @@ class _NoTraining(ComponentSettings):
     name: Literal["none"] = numeric("none")
 
 
-def validate(
-    values: Mapping[str, Any], recipe: str, without_models: bool = False, without_data: bool = False
-) -> Evaluation:
+def validate(values: Mapping[str, Any], recipe: str, without_models: bool = False) -> Evaluation:
     """Check a composed configuration and make the evaluation of it.
 
     Args:
         values: as composed.
         recipe: its name.
         without_models: what of models and vectors is not there is no fault: nothing is to be computed with them.
-        without_data: the folder of the data set is not looked at. What is found in it is left out: copies, models and vectors.
 
     Raises:
         ConfigError: with every fault of the configuration.
@@ -84,26 +81,23 @@ def validate(
         host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.component("executors", "executor", "local")
-    if dataset is not None and not faults and not without_data:
+    if dataset is not None and not faults:
         _refuse(discovery.of_another_edition(dataset, recipe))
     from_scores = dataset is not None and dataset.is_given
     passed_over: list[str] = []
     train, takes_models = (None, False) if from_scores else (checked.training(), checked.found_training() is not None)
     if not from_scores:
-        systems = values.get("system")
-        named = (
-            discovery.left_out(systems) if without_data else discovery.systems(systems, dataset, faults, passed_over)
-        )
+        named = discovery.systems(values.get("system"), dataset, faults, passed_over)
         checked.values = {**values, "system": named}
     components = checked.all_components(from_scores)
     attackers = {} if from_scores else checked.attackers()
     products = _check_products(checked, components, scorecard, from_scores)
     models = FoundModels()
-    if not faults and not from_scores and not without_data:
+    if not faults and not from_scores:
         models = _use_models(components, dataset, train, attackers, takes_models, faults)
     if not without_models:
         faults += models.lacking
-    if not faults and not from_scores and not without_data and not models.lacking:
+    if not faults and not from_scores and not models.lacking:
         components["extractors"] = _resolved(components["extractors"], train, dataset)
         faults += _without_trainer(components["extractors"], train, attackers, components["backends"], models)
     _refuse(faults)
@@ -150,7 +144,7 @@ def _check_products(
         faults.append(Fault(text, f"system.{ORIGINAL}"))
     baseline = report.baseline if report is not None and not from_scores else ""
     if baseline and systems and baseline not in systems:
-        text = f"no system {baseline} is chosen: {_near(baseline, list(systems))}"
+        text = f"no system {baseline} is chosen: {suggest_names(baseline, list(systems))}"
         faults.append(Fault(text, "report.baseline"))
     if from_scores and values.get("fusion"):
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
@@ -193,12 +187,6 @@ def _use_models(
         backends=read.backends,
         lacking=models.lacking + read.lacking,
     )
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    """The names that there are, the nearest first."""
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    return (f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names)}"
 
 
 def _refuse(faults: Sequence[Fault]) -> None:
@@ -259,7 +247,7 @@ class _Checked:
                 chosen[label] = self.component(kind, where, value=entry)
                 continue
             others = [f"{group}.{other}" for other in entries if other != label]
-            self.faults.append(Fault(f"no {group} of this label is chosen: {_near(where, others)}", where))
+            self.faults.append(Fault(f"no {group} of this label is chosen: {suggest_names(where, others)}", where))
         return chosen
 
     def attackers(self) -> dict[str, AttackerSettings]:
@@ -287,7 +275,9 @@ class _Checked:
             for name in mean.metrics:
                 where = f"averages.{label}.metrics"
                 if name not in metrics:
-                    self.faults.append(Fault(f"no metric is called '{name}'; {_near(name, list(metrics))}", where))
+                    self.faults.append(
+                        Fault(f"no metric is called '{name}'; {suggest_names(name, list(metrics))}", where)
+                    )
                 elif metrics[name].unit == "tag":
                     self.faults.append(Fault(f"{name} is a word and has no mean: leave it out", where))
             other = first.setdefault(mean.subset, label)
@@ -340,7 +330,7 @@ def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
 
 
 def _unknown(name: str, where: str, keys: Sequence[str]) -> Fault:
-    return Fault(f"unknown key; {_near(name, keys)}", f"{where}.{name}" if where else name)
+    return Fault(f"unknown key; {suggest_names(name, keys)}", f"{where}.{name}" if where else name)
 
 
 def _with_original(systems: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -51,12 +51,14 @@ class Standing:
         loss: of each step.
         verified: the step and the numbers of each verification.
         best: place of the best one, -1 before the first.
+        micro_batch: items that go through the network at once.
     """
 
     step: int = 0
     loss: list[float] = field(default_factory=list)
     verified: list[dict[str, Any]] = field(default_factory=list)
     best: int = -1
+    micro_batch: int = 0
 
 
 class Learner(ABC, Generic[Batch]):
@@ -65,10 +67,12 @@ class Learner(ABC, Generic[Batch]):
     Attributes:
         model: the network.
         optimiser: of its weights.
+        micro_batch: items that go through the network at once.
     """
 
     model: Any
     optimiser: torch.optim.Optimizer
+    micro_batch: int = 0
 
     @abstractmethod
     def gradients(self, step: int, batch: Batch) -> float:
@@ -101,6 +105,35 @@ class Learner(ABC, Generic[Batch]):
         """Go back to what :meth:`tensors` gave."""
         self.model.load_state_dict(take_prefix("model", tensors))
         restore_optimiser(self.optimiser, take_prefix("optimiser", tensors))
+
+    def within_memory(
+        self, accumulate: Callable[[], float], n: int, least: int, device: str, items: str, remedy: str
+    ) -> float:
+        """The loss of a step; where memory runs out, ``micro_batch`` is halved for good and the step begins again.
+
+        Args:
+            accumulate: computes gradients in parts of ``micro_batch``, and gives the loss.
+            n: items of the step.
+            least, device, items, remedy: as of :func:`halve`.
+
+        Raises:
+            StageFailed: parts of ``least`` items do not fit either.
+        """
+        import torch
+
+        statistics = [buffer.clone() for buffer in self.model.buffers()]
+        while True:
+            try:
+                return accumulate()
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.micro_batch = halve(self.micro_batch, n, least, device, items, str(error), remedy)
+            # What the parts that did fit have moved goes back, or they would count twice.
+            for buffer, value in zip(self.model.buffers(), statistics, strict=True):
+                buffer.copy_(value)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +184,7 @@ def follow_course(
         How it went; None if ``stopping`` said to end.
 
     Raises:
-        StageFailed: the loss is not finite, with the ids of the batch; memory runs out.
+        StageFailed: the loss is not finite, with the ids of the batch.
     """
     learner, steps = course.learner, course.steps
     resumed = _resume(learner, checkpoints) or _begin(course, checkpoints, stopping)
@@ -160,9 +193,9 @@ def follow_course(
     standing, best = resumed
     last = standing.step if course.is_settled(standing) else steps
     for step, batch in make_ahead(course.make_batch, standing.step, last):
-        loss = compute_gradients(course, step, batch)
+        loss = check_finite(learner.gradients(step, batch), step, course.name_utterances(batch))
         learner.update(step, steps)
-        standing.step = step + 1
+        standing.step, standing.micro_batch = step + 1, learner.micro_batch
         standing.loss.append(loss)
         if progress is not None:
             progress(step + 1, steps, loss)
@@ -189,6 +222,7 @@ def _resume(learner: Learner[Any], checkpoints: Checkpoints) -> tuple[Standing, 
     tensors, progress = checkpoint
     standing = Standing(**progress)
     learner.restore(tensors)
+    learner.micro_batch = standing.micro_batch
     LOG.info("going on from the checkpoint at step %d", standing.step)
     return standing, take_prefix("best", tensors)
 
@@ -196,7 +230,7 @@ def _resume(learner: Learner[Any], checkpoints: Checkpoints) -> tuple[Standing, 
 def _begin(
     course: Course[Any], checkpoints: Checkpoints, stopping: Callable[[], bool]
 ) -> tuple[Standing, dict[str, torch.Tensor]] | None:
-    standing, best = Standing(), {}
+    standing, best = Standing(micro_batch=course.learner.micro_batch), {}
     if course.verify_first and _verify(course, standing):
         best = course.learner.weights()
     if not course.learner.begin(stopping):
@@ -251,30 +285,59 @@ def make_ahead(make: Callable[[int], Batch], first: int, last: int) -> Iterator[
             yield step, batch
 
 
-def compute_gradients(course: Course[Batch], step: int, batch: Batch) -> float:
-    """Compute the gradients of a step; its loss.
+def check_finite(loss: float, step: int, utterances: Sequence[str]) -> float:
+    """The loss of a step, if it is a number.
 
     Raises:
-        StageFailed: the loss is no number, with the ids of the batch; memory runs out.
+        StageFailed: it is not, with the ids of the batch.
     """
-    import torch
-
-    try:
-        loss = course.learner.gradients(step, batch)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise StageFailed(
-            "a step of the training does not fit into memory",
-            cause=(str(error).splitlines() or ["out of memory"])[0],
-            remedy="set train.micro_batch lower: fewer items then go through the network at once, still as many a step",
-        ) from error
     if not math.isfinite(loss):
         raise StageFailed(
             f"the training loss is {loss} at step {step}",
-            where=f"utterances {', '.join(course.name_utterances(batch))}",
+            where=f"utterances {', '.join(utterances)}",
             cause="a learning rate that is too high, or audio that is not speech",
             remedy="listen to these utterances, or lower learning_rate",
         )
     return loss
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory has run out."""
+    import torch
+
+    # On a CPU torch raises a plain RuntimeError.
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+
+
+def halve(at_once: int, n: int, least: int, device: str, items: str, cause: str, remedy: str) -> int:
+    """How many of a step's n items go through the network at once after ``at_once`` did not fit into memory: half as many.
+
+    Args:
+        least: fewer than this are not tried.
+        items: names them.
+        cause: what torch said.
+        remedy: what may help.
+
+    Raises:
+        StageFailed: that would be less than ``least``.
+    """
+    before = min(at_once, n)
+    after = before // 2
+    if after < least:
+        raise StageFailed(
+            f"{before} {items} do not fit into the memory of {device}",
+            cause=(cause.splitlines() or ["out of memory"])[0],
+            remedy=f"{remedy}, or use another device",
+        )
+    LOG.warning(
+        "out of memory on %s with %d %s at once: %d at once from here on, still %d a step",
+        device,
+        before,
+        items.split()[0],
+        after,
+        n,
+    )
+    return after
 
 
 def rate_of_cosine(step: int, steps: int, warm_up: float) -> float:

@@ -17,8 +17,7 @@ from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind
 from pipeline.report import glossary
 from pipeline.seeds import digest
-from pipeline.stages.averages import has_sets, list_averages
-from pipeline.stages.settings import Average, Evaluation
+from pipeline.stages.settings import Average, Evaluation, has_sets, list_averages
 from pipeline.stages.suggestions import families_with
 from pipeline.tables import results
 from pipeline.tables.answers import TAKEN
@@ -189,7 +188,6 @@ def list_speakers(data: Prepared, name: str) -> frozenset[str]:
 
 
 def _mean(average: Average, parts: Mapping[str, Row], groups: Sequence[Sequence[int]]) -> Row:
-    """The row of one average; ``groups`` are the places of the sets with speakers in common."""
     names, weights = list(average.weights), list(average.weights.values())
     rows = [parts.get(name) for name in names]
     present = [row for row in rows if row is not None]
@@ -242,7 +240,6 @@ def _number(row: Row, name: str) -> float:
 
 
 def _describe_mean(average: Average, groups: Sequence[Sequence[int]]) -> str:
-    """What the reader of an average must know: of what it is the mean, and how its interval was made."""
     names, weights = list(average.weights), list(average.weights.values())
     if max(weights) - min(weights) < 1e-9:
         description = f"plain mean of {', '.join(names)}"

@@ -9,8 +9,7 @@ import pandas as pd
 
 from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind, find_eer_definition, name_attack
-from pipeline.stages.averages import list_averages
-from pipeline.stages.settings import Evaluation
+from pipeline.stages.settings import Evaluation, list_averages
 from pipeline.tables import answers
 from pipeline.tables.answers import ATTACK, BANDS, STRONGEST
 

@@ -17,7 +17,7 @@ from pipeline.protocol.halves import Halves, make_halves
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.features.plan import Spoken, spoken
-from pipeline.stages.keys import ExtractorKey
+from pipeline.stages.graph import ExtractorKey
 from pipeline.stages.plan import Plan
 from pipeline.stages.scores.measure import Context
 from pipeline.stages.scores.plan import Cell, describe_comparer, measure, score_ranks
@@ -133,7 +133,6 @@ def _rank(
     system: SpeechSet,
     extractors: Sequence[LoadedExtractor],
 ) -> None:
-    """One family on one pool of one system, by each extractor."""
     segments: dict[ExtractorKey, Input] = {}
     if ranked.halves.unit == "segment":
         segments = plan.features.segments(system, extractors, ranked.spoken)

@@ -9,7 +9,7 @@ from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError, Fault
 from pipeline.products import ProductKind
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import SpeechKey
 from pipeline.stages.plan import Attempt, Plan
 from pipeline.stages.scores import score_files
 from pipeline.stages.scores.measure import Context

@@ -168,7 +168,7 @@ def test_training_without_training_speech_names_the_setting_before_any_compute(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["runn"], "did you mean `run`"),
+        (["runn"], "did you mean run"),
         (["validate", "system.b2.alpa=1"], "did you mean alpha"),
         (["validate", "system=[b3]"], "no option 'b3'"),
         (["validate", "runtime.device=tpu"], "runtime.device"),

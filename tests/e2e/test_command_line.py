@@ -234,19 +234,6 @@ def test_flags_within_python_are_refused_by_name() -> None:
 # Labels ----------------------------------------------------------------------------------------------------------------
 
 
-def test_labels_are_checked_before_anything_is_written(command: Call, tmp_path: Path) -> None:
-    path = tmp_path / "own" / "metric" / "long.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{'m' * 300}: {{name: asv}}\n")
-    status, _, err = command(
-        "run", "system.b2.alfa=1", "extractor=[ge2e]",
-        "metric=[long]", "--config-dir", "own",
-    )  # fmt: skip
-    assert status == 2 and "the configuration has 2 faults" in err
-    assert "a label of 300 characters: at most 64" in err and "m" * 65 not in err
-    assert [one.name for one in tmp_path.iterdir()] == ["own"]
-
-
 # Option files ----------------------------------------------------------------------------------------------------------
 
 SLIPS: list[tuple[str, str | bytes, int, str]] = [

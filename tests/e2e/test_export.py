@@ -176,27 +176,6 @@ def test_several_runs_are_one_table(home: Path, command: Command) -> None:
     assert len(pd.read_csv(io.StringIO(out))) == len(one.rows) + len(two.rows)
 
 
-def test_the_scorecard_is_that_of_the_recipe(home: Path, command: Command, tmp_path: Path) -> None:
-    made = run(home)
-    for kind, file in (("markdown", "md"), ("latex", "tex"), ("csv", "csv")):
-        status, out, _ = command("export", str(made.folder), "--what", "scorecard", "--format", kind)
-        assert status == 0
-        assert out.replace("\r", "") == (made.folder / f"scorecard.{file}").read_text(encoding="utf-8").replace(
-            "\r", ""
-        )
-    status, _, err = command("export", str(made.folder), str(run(home, 1).folder), "--what", "scorecard")
-    assert status == 2 and command(*remedies(err)[0])[0] == 0
-    other = shutil.copytree(made.folder, tmp_path / "plain")
-    (other / "digests.json").unlink()
-    (other / "overrides.txt").write_text("dataset=scores\n")
-    status, _, err = command("export", str(other), "--what", "scorecard")
-    assert status == 2 and "of no recipe" in err
-    status, out, _ = command(*remedies(err)[0])
-    assert status == 0 and "published cells" in out
-    status, _, err = command("export", str(other), "--what", "scorecard", "--recipe", "vpc2002")
-    assert status == 2 and "vpc2002" in err and command(*remedies(err)[0])[0] == 0
-
-
 def test_a_run_of_an_earlier_version_has_no_leaderboard(home: Path, command: Command, tmp_path: Path) -> None:
     old = earlier(run(home), tmp_path / "old", None)
     status, out, err = command("export", str(old), "--format", "latex")

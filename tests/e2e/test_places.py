@@ -170,19 +170,6 @@ def test_all_but_root_and_cache_may_be_read_only(data: Path, training: Path, tmp
 # Places that take nothing
 
 
-@pytest.mark.slow
-def test_a_home_that_cannot_be_written_costs_nothing(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    homes = {"HOME": str(tmp_path / "file" / "home"), "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""}
-    given = [*small(data, tmp_path / "exp", "system=[original,b2]"), f"paths.models={_models()}"]
-    done = started([*PIPELINE, *given], tmp_path, **CACHES, **homes)
-    assert done.returncode == 0 and "nothing can be kept in" in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and "Matplotlib" not in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["exp", "file"]
-    assert cli.run(small(data, tmp_path / "other", "system=[original,b2]")) == 0
-    np.testing.assert_array_equal(values(tmp_path / "exp"), values(tmp_path / "other"))
-
-
 @pytest.mark.parametrize(("script", "executor"), zip((FULL, SMALL_MEMORY), EXECUTORS), ids=["tmp", "shm"])
 @pytest.mark.slow
 def test_temporary_files_and_shared_memory_that_are_full_cost_nothing(

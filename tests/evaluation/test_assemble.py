@@ -18,8 +18,7 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.products.checks.collect import AttackCheck, EarlyFinding
 from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair
-from pipeline.stages.graph import Graph, Measurement
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import Graph, Measurement, SpeechKey
 from pipeline.stages.selections import SelectVectors
 from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature

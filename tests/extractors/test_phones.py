@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
 
 from pipeline import audio
 from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
+from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import PhonesTrainerSettings, Trainer
 from pipeline.files import file_digest
@@ -49,7 +53,7 @@ def extractor(folder: Path) -> phones.Extractor:
 def active_codes(extractor: phones.Extractor, samples: np.ndarray) -> list[int]:
     """By a plain loop: the codes of one file whose 20 ms are active."""
     activity = detect(powers(samples))
-    codes = extractor.encoder.codes(samples, activity.level**-0.5)
+    codes = extractor.encoder.codes([samples], [activity.level**-0.5])[0]
     return [int(code) for code, active in zip(codes, activity.active, strict=True) if active]
 
 
@@ -143,6 +147,21 @@ def test_gain_changes_nothing(extractor: phones.Extractor) -> None:
     assert np.abs(plain.vector - other.vector).sum() * plain.weight <= 4
 
 
+def test_the_activity_settings_are_used(folder: Path) -> None:
+    samples = wave(1)
+    for settings in ({"range_db": 10.0}, {"hangover": 0}, {"floor_dbfs": -30.0}):
+        feature = build(folder, **settings).extract([samples])[0]
+        level = detect(powers(samples))
+        active = detect(
+            powers(samples),
+            settings.get("range_db", 30.0),
+            settings.get("floor_dbfs", -95.0),
+            int(settings.get("hangover", 3)),
+        ).active
+        assert feature.weight == active.sum() < level.active.sum()
+        assert feature.vector.sum() == pytest.approx(1, abs=1e-6)
+
+
 def test_pooling_is_counting_together(extractor: phones.Extractor) -> None:
     waves = [wave(1, number, 1.0 + number) for number in range(3)]
     features = extractor.extract(waves)
@@ -150,6 +169,36 @@ def test_pooling_is_counting_together(extractor: phones.Extractor) -> None:
     pooled = extractor.pool(np.stack([one.vector for one in features]), np.array([one.weight for one in features]))
     np.testing.assert_allclose(pooled, expected, atol=1e-6)
     np.testing.assert_array_equal(extractor.pool(np.zeros((2, 48), np.float32), np.zeros(2)), np.zeros(48))
+
+
+def test_out_of_memory_halves_the_batch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a GPU does, with the CPU in its place and a memory of 40 s."""
+    waves = [wave(index, seconds=4.0 * (index + 1)) for index in range(5)]
+    expected = build(folder).extract(waves)
+    extractor = build(folder, batch_seconds=100.0)
+    extractor.device = "cuda"
+    inner: Callable[..., np.ndarray] = vqvae.Encoder._batch
+
+    def small(self: vqvae.Encoder, batch: list[Any], longest: int, *rest: Any) -> np.ndarray:
+        if len(batch) * longest > 40 * 50:
+            raise torch.OutOfMemoryError("no more")
+        return inner(self, batch, longest, *rest)
+
+    monkeypatch.setattr(vqvae.Encoder, "_batch", small)
+    with caplog.at_level(logging.WARNING):
+        made = extractor.extract(waves)
+    assert [one.vector.tobytes() for one in made] == [one.vector.tobytes() for one in expected]
+    assert extractor.batch_seconds == 25.0
+    assert caplog.text.count("out of GPU memory") == 2
+
+    def none(self: vqvae.Encoder, *rest: Any) -> np.ndarray:
+        raise torch.OutOfMemoryError("no more")
+
+    monkeypatch.setattr(vqvae.Encoder, "_batch", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        extractor.extract(waves)
 
 
 def test_speakers_are_nearer_to_themselves(extractor: phones.Extractor) -> None:
@@ -172,10 +221,10 @@ def test_contract(tmp_path: Path, folder: Path) -> None:
     assert phones.Extractor.similarity == "euclidean"
     assert phones.Extractor.evidence_optional
     assert (phones.Extractor.sample_rate, build(folder).dimension) == (16_000, 48)
-    settings = phones.PhonesSettings(source="somewhere")
+    settings = phones.PhonesSettings(source="somewhere", batch_seconds=3.0)
     assert settings.numeric() == phones.PhonesSettings().numeric()
     assert settings.numeric()["training"] == PhonesTrainerSettings().numeric()
-    for fault in ({"training": {"step": 3}}, {"trainings": {}}):
+    for fault in ({"range_db": 0}, {"hangover": -1}, {"training": {"step": 3}}, {"trainings": {}}):
         with pytest.raises(ValidationError):
             phones.PhonesSettings.model_validate(fault)
 

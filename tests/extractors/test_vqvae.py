@@ -58,7 +58,7 @@ def model() -> Network:
 
 @pytest.fixture(scope="module")
 def encoder(model: Network) -> Encoder:
-    return Encoder(model.state_dict())
+    return Encoder(model.state_dict(), "cpu")
 
 
 def plain(model: Network, samples: np.ndarray) -> np.ndarray:
@@ -173,39 +173,73 @@ def test_folded_convolutions_are_the_unfolded_ones(model: Network) -> None:
 def test_codes_are_those_of_the_training_network(model: Network, encoder: Encoder) -> None:
     for index in range(4):
         samples = wave(index, 3.0)
-        made = encoder.codes(samples, 1.0)
+        made = encoder.codes([samples], [1.0])[0]
         np.testing.assert_array_equal(made, plain(model, samples))
         assert len(set(made.tolist())) > 5
-        np.testing.assert_array_equal(encoder.codes(samples / 4, 4.0), made)
+        np.testing.assert_array_equal(encoder.codes([samples / 4], [4.0])[0], made)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 50, 149, 150])
 def test_blocks_give_the_codes_of_the_whole_file(encoder: Encoder, size: int) -> None:
     samples = wave(1, 3.0)
-    np.testing.assert_array_equal(encoder.codes(samples, 1.0, size=size), encoder.codes(samples, 1.0))
+    np.testing.assert_array_equal(encoder.codes([samples], [1.0], size=size)[0], encoder.codes([samples], [1.0])[0])
 
 
 def test_less_context_would_not_do(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """That blocks agree is no accident of this network: with two codes less they do not."""
     samples = wave(1, 3.0)
-    whole = encoder.codes(samples, 1.0)
+    whole = encoder.codes([samples], [1.0])[0]
     monkeypatch.setattr(vqvae, "CONTEXT", vqvae.CONTEXT - 2)
-    assert (encoder.codes(samples, 1.0, size=3) != whole).any()
+    assert (encoder.codes([samples], [1.0], size=3)[0] != whole).any()
+
+
+@pytest.mark.parametrize("batch_seconds", [0.0, 1.0, 4.0, 1000.0])
+def test_neighbours_and_padding_change_nothing(encoder: Encoder, batch_seconds: float) -> None:
+    waves = [wave(index, seconds) for index, seconds in enumerate([0.3, 2.0, 0.02, 1.37, 5.0, 0.05, 2.0])]
+    waves += [np.zeros(0, np.float32), waves[0][:319]]
+    gains = [1.0, 0.5, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0]
+    together = encoder.codes(waves, gains, batch_seconds, size=100)
+    for samples, gain, made in zip(waves, gains, together):
+        np.testing.assert_array_equal(made, encoder.codes([samples], [gain])[0])
+        assert len(made) == len(samples) // 320
+
+
+def test_batches_keep_to_their_budget(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    inner = Encoder._batch
+    monkeypatch.setattr(
+        Encoder, "_batch", lambda self, batch, longest, *rest: (
+            shapes.append(len(batch) * longest), inner(self, batch, longest, *rest))[1],
+    )  # fmt: skip
+    encoder.codes([wave(index, 0.5 + index / 2) for index in range(6)], [1.0] * 6, 4.0)
+    assert max(shapes) <= 4.0 * 50
+    assert len(shapes) < 6
 
 
 def test_loading_draws_no_random_numbers(model: Network) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    Encoder(model.state_dict())
+    Encoder(model.state_dict(), "cpu")
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_weights_of_something_else_are_named(model: Network) -> None:
     state = model.state_dict()
     with pytest.raises(DataError, match="phone VQ-VAE"):
-        Encoder({key: value for key, value in state.items() if key != "quantiser.codes"})
+        Encoder({key: value for key, value in state.items() if key != "quantiser.codes"}, "cpu")
     with pytest.raises(DataError, match=r"decoder\.6\.bias"):
-        Encoder({key: value for key, value in state.items() if key != "decoder.6.bias"})
+        Encoder({key: value for key, value in state.items() if key != "decoder.6.bias"}, "cpu")
     with pytest.raises(DataError, match=r"encoder\.1\.weight"):
-        Encoder({**state, "encoder.1.weight": torch.ones(3)})
+        Encoder({**state, "encoder.1.weight": torch.ones(3)}, "cpu")
+
+
+@pytest.mark.gpu
+def test_codes_on_a_gpu_are_those_of_a_cpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    model = trained_like(256, 512)
+    waves = [wave(index, 3.0 + index) for index in range(12)]
+    one = Encoder(model.state_dict(), "cpu").codes(waves, [1.0] * 12)
+    two = Encoder(model.state_dict(), "cuda").codes(waves, [1.0] * 12, 30.0)
+    assert (np.concatenate(one) == np.concatenate(two)).mean() >= 0.999

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
 import math
@@ -192,12 +193,37 @@ def test_parts_of_a_batch_add_up_to_its_mean_gradient(n: int, micro_batch: int, 
         np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_a_step_that_does_not_fit_into_memory_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def limited(monkeypatch: pytest.MonkeyPatch, most: int, fits: int = 0) -> None:
+    """Memory for a forward pass over ``most`` crops, and for ``fits`` passes over more."""
+    inner, passes = training_network.Network.forward, itertools.count()
+
     def forward(self: Any, frames: torch.Tensor) -> torch.Tensor:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        made = inner(self, frames)
+        if len(frames) > most and next(passes) >= fits:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        return made
 
     monkeypatch.setattr(training_network.Network, "forward", forward)
-    with pytest.raises(StageFailed, match=r"does not fit into memory.*20 GiB.*train\.micro_batch"):
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+def test_out_of_memory_halves_what_goes_through_at_once_and_not_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fits: int
+) -> None:
+    settings = TINY.model_copy(update={"batch": 8, "steps": 3})
+    expected = trained(tmp_path / "expected", settings.model_copy(update={"micro_batch": 2}))
+    # A first part of four crops fits, and moves the running statistics, before the second does not.
+    limited(monkeypatch, 2, fits)
+    made = trained(tmp_path / "made", settings.model_copy(update={"micro_batch": 4 if fits else 8}))
+    assert contents(made)["embedding_model.safetensors"] == contents(expected)["embedding_model.safetensors"]
+    assert record(made)["loss"] == record(expected)["loss"]
+    assert record(made)["micro_batch"] == 2
+    assert "2 at once from here on, still 8 a step" in caplog.text
+
+
+def test_two_crops_that_do_not_fit_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(monkeypatch, 1)
+    with pytest.raises(StageFailed, match=r"crops of 0\.3 s do not fit .*CUDA out of memory.*crop_seconds"):
         Trainer.train(TINY, AUDIO, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -166,7 +166,7 @@ def test_pairs_that_are_lacking() -> None:
 def test_speakers_are_heard_equally_often_and_so_are_their_pieces() -> None:
     audio = pack_waveforms([voice(item, 0, 0.3) for item in range(7)], list("aaaaabb"))
     pieces = cut_pieces(audio, range(7), 0.3)
-    views = Views(pieces, range(7), (0.9, 1.0), 0)
+    views = Views(pieces, range(7), (0.9, 1.0), False, 0)
     assert (views.n_classes, len(views)) == (4, 14)
     heard = [(view, label) for step in range(10) for view, label in zip(*views.batch(step, 8), strict=True)]
     assert len(heard) == 80
@@ -184,7 +184,7 @@ def test_speakers_are_heard_equally_often_and_so_are_their_pieces() -> None:
 
 def made_learner(begun: Pretrained, settings: FinetuneSettings = SMALL, audio: Waveforms = AUDIO) -> Learner:
     pieces = cut_pieces(audio, range(len(audio)), settings.piece_seconds)
-    views = Views(pieces, range(len(pieces)), settings.speeds, settings.seed)
+    views = Views(pieces, range(len(pieces)), settings.speeds, settings.spec_augment is not None, settings.seed)
     return Learner(settings, begun, pieces, views, "cpu")
 
 
@@ -275,6 +275,26 @@ def test_it_learns_and_the_extractor_reads_what_it_wrote(
     assert record["held_out"]["eer"] == pytest.approx(eer(np.array(scores[True]), np.array(scores[False])), abs=0.02)
 
 
+def test_masks_hide_a_stretch_of_time_and_of_bands(begun: Pretrained) -> None:
+    settings = ALL.model_copy(update={"spec_augment": finetune.SpecAugmentSettings(time=12, bands=6)})
+    made = made_learner(begun, settings)
+    frames = torch.randn(30, 24)
+    widths = set()
+    for turn in range(40):
+        masked = made._mask(frames, View(3, 1.0, True), turn)
+        hidden = masked != frames
+        rows, columns = hidden.all(1).sum().item(), hidden.all(0).sum().item()
+        widths.add((rows, columns))
+        assert rows <= 12 and columns <= 6
+        assert hidden.sum() == rows * 24 + columns * 30 - rows * columns
+        np.testing.assert_allclose(masked[hidden], frames.mean(0).expand(30, 24)[hidden])
+    assert {rows for rows, _ in widths} >= {0, 6, 12} and {columns for _, columns in widths} >= {0, 3, 6}
+    assert torch.equal(made._mask(frames, View(3), 0), frames)
+    same = [made._frames([View(3, 1.0, True)], None) for _ in range(2)]
+    assert torch.equal(*same)
+    assert not torch.equal(made._frames([View(3, 1.0, True)], 1), made._frames([View(3, 1.0, True)], 2))
+
+
 # ---------------------------------------------------------------------------------------------------- the same bytes
 
 
@@ -283,7 +303,9 @@ def test_it_learns_and_the_extractor_reads_what_it_wrote(
     [
         SMALL,
         ALL,
-        SMALL.model_copy(update={"speeds": (0.9, 1.0), "precision": "bfloat16"}),
+        SMALL.model_copy(
+            update={"speeds": (0.9, 1.0), "precision": "bfloat16", "spec_augment": finetune.SpecAugmentSettings()}
+        ),
     ],
 )
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
@@ -378,7 +400,9 @@ def test_what_is_kept_in_memory_changes_no_byte(
 ) -> None:
     computed: list[View] = []
     frames = Learner._frames
-    monkeypatch.setattr(Learner, "_frames", lambda self, views: (computed.extend(views), frames(self, views))[1])
+    monkeypatch.setattr(
+        Learner, "_frames", lambda self, views, step: (computed.extend(views), frames(self, views, step))[1]
+    )
     whole = tuned(tmp_path / "whole", begun)
     # Each view once, and one of them again to say how large they are.
     assert len(computed) == len(set(computed)) + 1
@@ -504,6 +528,25 @@ def test_weights_that_give_no_vectors_are_named(tmp_path: Path) -> None:
         Trainer.train(SMALL, AUDIO, tmp_path, pretrained=broken)
 
 
+@pytest.mark.parametrize("settings", [SMALL, ALL])
+def test_out_of_memory_halves_what_goes_through_at_once(
+    tmp_path: Path, begun: Pretrained, monkeypatch: pytest.MonkeyPatch, settings: FinetuneSettings
+) -> None:
+    expected = tuned(tmp_path / "expected", begun, settings.model_copy(update={"micro_batch": 2}))
+    last = Tiny.last.__func__  # type: ignore[attr-defined]
+
+    def limited(cls: Any, model: Any, hidden: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled() and len(hidden) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        made: torch.Tensor = last(cls, model, hidden)
+        return made
+
+    monkeypatch.setattr(Tiny, "last", classmethod(limited))
+    record = tuned(tmp_path / "made", begun, settings)
+    assert (record["micro_batch"], record["loss"]) == (2, expected["loss"])
+    assert (tmp_path / "made" / FILE).read_bytes() == (tmp_path / "expected" / FILE).read_bytes()
+
+
 # ------------------------------------------------------------------------------------------------------------- settings
 
 
@@ -533,6 +576,6 @@ def test_what_cannot_be_fine_tuned_is_named() -> None:
         find_finetunable("f0")
     with pytest.raises(ValidationError, match="cannot be fine-tuned"):
         FinetuneSettings(architecture="f0")
-    for wrong in ({"share": 0.0}, {"layers": "first"}, {"speeds": ()}):
+    for wrong in ({"share": 0.0}, {"layers": "first"}, {"speeds": ()}, {"spec_augment": {"time": -1}}):
         with pytest.raises(ValidationError):
             FinetuneSettings.model_validate(wrong)

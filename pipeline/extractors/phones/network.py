@@ -11,7 +11,8 @@ Code c of a file stands for samples [320 c, 320 c + 320), 20 ms; a remainder has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -213,6 +214,24 @@ class Network(nn.Module):
         return mels
 
 
+@dataclass(frozen=True)
+class Block:
+    """Codes [first, last) of a file, encoded from the mels of codes [low, high)."""
+
+    file: int
+    first: int
+    last: int
+    low: int
+    high: int
+
+
+def blocks(file: int, n_codes: int, size: int) -> Iterator[Block]:
+    """The blocks of a file, each with its context on either side."""
+    for first in range(0, n_codes, size):
+        last = min(first + size, n_codes)
+        yield Block(file, first, last, max(first - CONTEXT, 0), min(last + CONTEXT, n_codes))
+
+
 class Encoder:
     """Waveforms to codes: the encoder of a trained network, each batch norm folded into the convolution before it.
 
@@ -220,41 +239,76 @@ class Encoder:
         DataError: tensors that are missing or whose shapes do not fit.
     """
 
-    def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, state: Mapping[str, torch.Tensor], device: str) -> None:
         model = _network(state)
+        self.device = device
         self.layers: list[tuple[torch.Tensor, torch.Tensor, int]] = []
         for place, stride in enumerate(STRIDES):
             weight, bias = folded(model.encoder[3 * place], model.encoder[3 * place + 1])
-            self.layers.append((weight, bias, stride))
+            self.layers.append((weight.to(device), bias.to(device), stride))
         last = model.encoder[-1]
         assert isinstance(last, nn.Conv1d)
         assert last.bias is not None
-        self.projection, self.offset = last.weight[:, :, 0].detach(), last.bias.detach()
-        self.codebook = model.quantiser.codes
-        self.mels = Mels(len(model.mean))
-        self.mean, self.scale = model.mean[:, None], model.scale[:, None]
+        self.projection, self.offset = last.weight[:, :, 0].detach().to(device), last.bias.detach().to(device)
+        self.codebook = model.quantiser.codes.to(device)
+        self.mels = Mels(len(model.mean)).to(device)
+        self.mean, self.scale = model.mean[:, None].to(device), model.scale[:, None].to(device)
         self.n_codes = len(self.codebook)
 
-    def codes(self, wave: np.ndarray, gain: float, size: int = BLOCK) -> np.ndarray:
-        """The codes of a file, int64 [n // 320].
+    def codes(
+        self, waves: Sequence[np.ndarray], gains: Sequence[float], batch_seconds: float = 0.0, size: int = BLOCK
+    ) -> list[np.ndarray]:
+        """The codes of files, int64 [n // 320] each.
 
         Args:
-            wave: float32 [n] at 16 kHz.
-            gain: what it is multiplied by, so that its active speech has mean power 1.
-            size: codes in a block; with their context on either side, blocks are encoded one after the other.
+            waves: float32 [n] at 16 kHz.
+            gains: what each is multiplied by, so that its active speech has mean power 1.
+            batch_seconds: how much audio, with its padding, goes through the network at a time; one block at least.
+            size: codes in a block.
         """
-        codes = np.zeros(len(wave) // CODE, dtype=np.int64)
-        for first in range(0, len(codes), size):
-            last = min(first + size, len(codes))
-            low, high = max(first - CONTEXT, 0), min(last + CONTEXT, len(codes))
-            samples = surroundings(wave, low, high) * np.float32(gain)
-            with torch.inference_mode():
-                hidden = (self.mels(torch.from_numpy(samples)[None]) - self.mean) * self.scale
-                for weight, bias, stride in self.layers:
-                    hidden = functional.conv1d(hidden, weight, bias, stride, padding=1).relu_()
-                vectors = torch.addmm(self.offset, hidden.transpose(1, 2).flatten(0, 1), self.projection.T)
-                codes[first:last] = nearest(vectors, self.codebook).numpy()[first - low : last - low]
-        return codes
+        codes_of_files = [np.zeros(len(wave) // CODE, dtype=np.int64) for wave in waves]
+        waiting = [block for file, codes in enumerate(codes_of_files) for block in blocks(file, len(codes), size)]
+        waiting.sort(key=lambda block: block.low - block.high)
+        start = 0
+        while start < len(waiting):
+            longest = waiting[start].high - waiting[start].low
+            stop = start + max(1, int(batch_seconds * SAMPLE_RATE / CODE / longest))
+            batch = waiting[start:stop]
+            for block, codes in zip(batch, self._batch(batch, longest, waves, gains)):
+                codes_of_files[block.file][block.first : block.last] = codes[
+                    block.first - block.low : block.last - block.low
+                ]
+            start = stop
+        return codes_of_files
+
+    def _batch(
+        self, batch: Sequence[Block], longest: int, waves: Sequence[np.ndarray], gains: Sequence[float]
+    ) -> np.ndarray:
+        """Codes int64 [b, longest] of blocks; those beyond a block's own are of no meaning."""
+        rows = np.zeros((len(batch), longest * CODE + WINDOW - HOP), dtype=np.float32)
+        for row, block in zip(rows, batch):
+            samples = surroundings(waves[block.file], block.low, block.high)
+            np.multiply(samples, np.float32(gains[block.file]), out=row[: len(samples)])
+        frames = None
+        if any(block.high - block.low < longest for block in batch):
+            frames = torch.tensor([2 * (block.high - block.low) for block in batch], device=self.device)
+        with torch.inference_mode():
+            hidden = (self.mels(torch.from_numpy(rows).to(self.device)) - self.mean) * self.scale
+            hidden = _ended(hidden, frames)
+            for weight, bias, stride in self.layers:
+                frames = frames if frames is None else frames // stride
+                hidden = functional.conv1d(hidden, weight, bias, stride, padding=1).relu_()
+                hidden = _ended(hidden, frames)
+            vectors = torch.addmm(self.offset, hidden.transpose(1, 2).flatten(0, 1), self.projection.T)
+            codes: np.ndarray = nearest(vectors, self.codebook).cpu().numpy()
+        return codes.reshape(len(batch), longest)
+
+
+def _ended(hidden: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """[b, c, t] with zeros behind the length of each row [b], as a convolution sees them behind the end of a file."""
+    if lengths is None:
+        return hidden
+    return hidden * (torch.arange(hidden.shape[2], device=hidden.device) < lengths[:, None])[:, None]
 
 
 def folded(layer: nn.Module, norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:

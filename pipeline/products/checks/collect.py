@@ -210,7 +210,6 @@ def _judge_training(
 
 
 def _against_srd(test: Rate, rows: Rows, identity: Mapping[str, str]) -> Iterator[Finding]:
-    """The EER against the SRD of the same vectors, if both were measured."""
     same = {name: identity[name] for name in ("system", "extractor", "trained_on")}
     same |= {"estimator": "empirical", "variant": ""}
     means, rates = (_where(rows, same | {"metric": metric}) for metric in ("mean_d", "idr"))
@@ -227,13 +226,11 @@ def _columns(identity: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _eer(eers: Rows, identity: Mapping[str, str]) -> Rate | None:
-    """The EER of an attack with its interval, if it has one value."""
     kept = _where(eers, {name: identity[name] for name in IDENTITY if name in identity})
     return _rate(kept[0]) if len(kept) == 1 else None
 
 
 def _where(rows: Rows, values: Mapping[str, str]) -> Rows:
-    """The rows with these values."""
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 

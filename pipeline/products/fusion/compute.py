@@ -74,7 +74,6 @@ def _fit(kind: str, held_out: pd.DataFrame) -> Fusion:
 
 
 def _columns(table: pd.DataFrame) -> np.ndarray:
-    """The scores of all inputs, float64 [n, K]."""
     names = [name for name in table if str(name).startswith("score.")]
     return np.asarray(table[names].to_numpy(np.float64))
 

@@ -40,7 +40,6 @@ def plan_fusion(plan: Plan) -> None:
 
 
 def _fuse(plan: Plan, kind: FusionKind, trials: Sequence[Trial]) -> None:
-    """The scores of some trials, that differ in their extractor, joined in one way."""
     attack, trial_set = trials[0].attack, trials[0].trial_set
     cell = attack.cell(trial_set, _comparer(kind, [trial.cell.comparer for trial in trials]))
 
@@ -72,7 +71,6 @@ def _task(plan: Plan, kind: FusionKind, trials: Sequence[Trial], trial_set: Tria
 
 
 def _comparer(kind: FusionKind, comparers: Sequence[Comparer]) -> Comparer:
-    """Several comparers with one back end, whose scores are joined."""
     columns = [comparer.columns for comparer in comparers]
     return Comparer(
         name_columns(

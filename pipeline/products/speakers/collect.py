@@ -247,7 +247,6 @@ def _speaker_rows(
 
 
 def _causes(attack: Mapping[str, str], speaker: str, context: _Context) -> Row:
-    """What else is known of a speaker; NaN for what is absent."""
     system, subset = attack["system"], attack["subset"]
     identity = {**attack, "speaker": speaker}
     extractors = list(dict.fromkeys((name_in_figures(attack), attack["extractor"])))

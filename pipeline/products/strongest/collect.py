@@ -14,8 +14,8 @@ from pipeline.metrics import holm, shared_ranks
 from pipeline.products import Collection as Collected
 from pipeline.products.strongest.compute import ATTACKS, ROWS, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.stages.averages import list_averages
 from pipeline.stages.graph import Product
+from pipeline.stages.settings import list_averages
 from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
 

@@ -338,7 +338,6 @@ def _order(of: Mapping[str, Attacks]) -> list[int]:
 def _behind(
     attacked: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], contend: Collection[Choice]
 ) -> Iterator[dict[str, Any]]:
-    """Each attack alone, the strongest first."""
     if not chosen:
         return
     of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}

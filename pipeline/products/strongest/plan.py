@@ -14,8 +14,8 @@ from pipeline.products import ProductKind
 from pipeline.products.strongest import compute
 from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair, collect_strongest
 from pipeline.products.strongest.compute import Listed, Sets, Two
-from pipeline.stages.averages import list_averages
 from pipeline.stages.plan import Attempt, Plan
+from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK
 
 
@@ -46,7 +46,6 @@ def plan_strongest(plan: Plan) -> None:
 
 
 def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attacked:
-    """The strongest attack on one system."""
     identities = [attempt.cell.identity(plan.data.name) for attempt in attempts]
     keys = [tuple(identity[name] for name in ATTACK) for identity in identities]
     by_key = dict(zip(keys, identities))
@@ -82,7 +81,6 @@ def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attac
 
 
 def _contributions(plan: Plan, system: str, subset: str, attempts: Sequence[Attempt]) -> Task:
-    """What each speaker contributes to the numbers of all attacks on one subset."""
     report = plan.evaluation.products.report
     expected, has_speakers = plan.data.trials[subset].expected, all(attempt.has_speakers for attempt in attempts)
     listed = Listed(subset, len(attempts), expected, has_speakers, report.replicates, report.seed)

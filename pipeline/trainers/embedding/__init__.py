@@ -87,7 +87,7 @@ class EmbeddingSettings(ComponentSettings):
         steps: optimiser steps; null is ``epochs`` of the seconds of speech over those of a batch, 300 at least.
         batch: crops a step.
         micro_batch: crops that go through the network at once, their gradients added up to the batch's. Batch normalisation
-            takes its statistics over them. Null is the batch, 64 at most.
+            takes its statistics over them. Null is the batch, 64 at most. Out of memory halves it, and the record says so.
         crop_seconds: length of a crop; shorter utterances are repeated.
         speeds: each speaker played at each of these speeds (pitch and formants move along) is a class of its own, so
             that few speakers become more. Null is 0.9, 1 and 1.1 below 20 hours of speech, and 1 above.
@@ -221,7 +221,7 @@ class Trainer(contracts.Trainer):
         Raises:
             ConfigError: sizes that the network does not take.
             DataError: fewer than two speakers, or nothing to train on.
-            StageFailed: the loss is not finite, with the ids of the batch; memory runs out.
+            StageFailed: the loss is not finite, with the ids of the batch; a part of two crops does not fit into memory.
         """
         from pipeline.trainers.embedding.learner import Learner
 
@@ -334,7 +334,7 @@ def _write(
         "shorter_than_a_chunk": crops.n_vanished,
         "suspected_same_speaker": suspected,
         "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
-        "micro_batch": settings.micro_batch,
+        "micro_batch": standing.micro_batch,
         "steps": standing.step,
         "loss": [round(value, 6) for value in standing.loss],
         "verified": standing.verified,

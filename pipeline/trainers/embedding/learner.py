@@ -27,12 +27,15 @@ class Learner(training.Learner[Batch]):
         n_classes: speakers times speeds.
         device: ``cpu`` or ``cuda[:N]``.
 
+    Attributes:
+        micro_batch: crops that go through the network at once.
+
     Raises:
         ConfigError: sizes that the network does not take.
     """
 
     def __init__(self, settings: Any, n_classes: int, device: str) -> None:
-        self.settings, self.device = settings, device
+        self.settings, self.device, self.micro_batch = settings, device, settings.micro_batch
         self.extractor = find_trainable(settings.architecture)
         seed_torch(settings.seed, "initial weights")
         sizes = Sizes(settings.n_mels, settings.channels, settings.aggregation, settings.embedding, settings.attention)
@@ -48,22 +51,21 @@ class Learner(training.Learner[Batch]):
         self.network = self.extractor.forward_in_training(self.model, dtype)
 
     def gradients(self, step: int, batch: Batch) -> float:
-        """Compute the mean gradient over a batch, in parts of ``micro_batch`` crops, and its mean loss."""
-        self.model.train()
-        seed_torch(self.settings.seed, "step", step)
-        self.optimiser.zero_grad(set_to_none=True)
-        n = len(batch.labels)
-        total = torch.zeros((), device=self.device)
-        # A part of one crop has no variance to normalise by.
-        for rows in np.array_split(np.arange(n), max(1, min(-(-n // self.settings.micro_batch), n // 2))):
-            waves, labels = (torch.from_numpy(values[rows]).to(self.device) for values in (batch.crops, batch.labels))
-            with torch.no_grad():
-                frames = self.front_end(waves)
-            loss, _ = self.head(self.network(frames), labels)
-            loss = loss * (len(rows) / n)
-            loss.backward()
-            total += loss.detach()
-        return float(total)
+        """Compute the mean gradient over a batch, in parts of ``micro_batch`` crops, and its mean loss.
+
+        Where memory runs out, the parts are halved for good and the step begins again.
+
+        Raises:
+            StageFailed: parts of two crops do not fit either.
+        """
+        return self.within_memory(
+            lambda: self._accumulate(step, batch),
+            len(batch.labels),
+            least=2,
+            device=self.device,
+            items=f"crops of {self.settings.crop_seconds} s",
+            remedy="set crop_seconds or channels of the training lower",
+        )
 
     def update(self, step: int, steps: int) -> None:
         for group in self.optimiser.param_groups:
@@ -92,6 +94,23 @@ class Learner(training.Learner[Batch]):
     def restore(self, tensors: dict[str, torch.Tensor]) -> None:
         super().restore(tensors)
         self.head.load_state_dict(take_prefix("head", tensors))
+
+    def _accumulate(self, step: int, batch: Batch) -> float:
+        self.model.train()
+        seed_torch(self.settings.seed, "step", step)
+        self.optimiser.zero_grad(set_to_none=True)
+        n = len(batch.labels)
+        total = torch.zeros((), device=self.device)
+        # A part of one crop has no variance to normalise by.
+        for rows in np.array_split(np.arange(n), max(1, min(-(-n // self.micro_batch), n // 2))):
+            waves, labels = (torch.from_numpy(values[rows]).to(self.device) for values in (batch.crops, batch.labels))
+            with torch.no_grad():
+                frames = self.front_end(waves)
+            loss, _ = self.head(self.network(frames), labels)
+            loss = loss * (len(rows) / n)
+            loss.backward()
+            total += loss.detach()
+        return float(total)
 
 
 def get_learning_rate(settings: Any, step: int, steps: int) -> float:

@@ -42,6 +42,18 @@ _CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
+class SpecAugmentSettings(ComponentSettings):
+    """How much of a piece is hidden at most.
+
+    Attributes:
+        time: frames.
+        bands: of the frequency axis.
+    """
+
+    time: int = numeric(30, ge=0)
+    bands: int = numeric(10, ge=0)
+
+
 class FinetuneSettings(ComponentSettings):
     """Settings of fine-tuning; all of them change the weights. Nulls follow from ``layers`` and the amount of speech.
 
@@ -55,7 +67,7 @@ class FinetuneSettings(ComponentSettings):
             the speech of those trained on, or all of it, where that is more.
         batch: pieces a step.
         micro_batch: pieces that go through the network at once, their gradients added up to the batch's; null is 8 on a CPU,
-            where more are slower, and 64 on a GPU.
+            where more are slower, and 64 on a GPU. Out of memory halves it, and the record says so.
         piece_seconds: recordings are cut into uniform parts as close to this as can be, and the middle of each is heard; what
             is shorter is repeated.
         margin: additive angle in radians.
@@ -63,6 +75,8 @@ class FinetuneSettings(ComponentSettings):
         weight_decay: of AdamW.
         warm_up: steps over which the learning rates rise, before they fall by half a cosine to zero.
         precision: of the layers that learn, in training; loss, optimiser and verification stay in float32.
+        spec_augment: hides a stretch of at most so many frames (``time``) and one of so many ``bands`` of each view: anew in
+            each step with ``layers: all``, once a view with ``last``. Null hides nothing.
         speeds: each speaker played at each of these speeds is a class of its own.
         share: part of the training utterances that is used.
         also: labels of other systems whose speech of the training speakers is trained on too. It is never verified on.
@@ -86,6 +100,7 @@ class FinetuneSettings(ComponentSettings):
     weight_decay: float = numeric(1e-2, ge=0)
     warm_up: int = numeric(10, ge=0)
     precision: Literal["float32", "bfloat16"] = numeric("float32")
+    spec_augment: SpecAugmentSettings | None = numeric(None)
     speeds: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = numeric((1.0,), min_length=1)
     share: float = numeric(1.0, gt=0, le=1)
     also: tuple[str, ...] = numeric(())
@@ -204,7 +219,9 @@ class _Speech:
         out = set(held_out)
         is_out = [item in out for item in self.pieces.items.tolist()]
         self.trained = [piece for piece, apart in enumerate(is_out) if not apart]
-        self.views = _pieces.Views(self.pieces, self.trained, settings.speeds, settings.seed)
+        self.views = _pieces.Views(
+            self.pieces, self.trained, settings.speeds, settings.spec_augment is not None, settings.seed
+        )
         among = [piece for piece, apart in enumerate(is_out) if apart]
         trials = _pieces.draw_trials(self.pieces, among, settings.seed)
         if trials is None:
@@ -272,7 +289,7 @@ def _write(folder: Path, settings: FinetuneSettings, speech: _Speech, learner: L
         "suspected_same_speaker": [],
         "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
         "parameters_that_learn": sum(parameter.numel() for parameter in learner.learnt),
-        "micro_batch": learner.micro_batch,
+        "micro_batch": standing.micro_batch,
         "steps": standing.step,
         "loss": [round(value, 6) for value in standing.loss],
         "verified": standing.verified,

@@ -16,6 +16,7 @@ from pipeline.nets.checkpoints import add_prefix, get_optimiser_tensors, restore
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.trainable import Finetunable
 from pipeline.nets.training import rate_of_cosine, seed_torch
+from pipeline.seeds import generator
 from pipeline.trainers.finetune.pieces import Pieces, View, Views
 
 VERSION = "finetune learner 1"
@@ -90,25 +91,22 @@ class Learner(training.Learner[Batch]):
         self.optimiser = torch.optim.AdamW(groups, weight_decay=self.settings.weight_decay)
 
     def gradients(self, step: int, batch: Batch) -> float:
-        """Compute the mean gradient over a step's pieces, in parts of ``micro_batch``, and their mean loss."""
-        assert self.head is not None
-        views, truth = batch
-        labels = torch.from_numpy(truth).to(self.device)
-        seed_torch(self.settings.seed, "step", step)
-        for parameter in (*self.learnt, *self.head.parameters()):
-            parameter.grad = None
-        n, total = len(views), 0.0
-        for rows in np.array_split(np.arange(n), -(-n // min(n, self.micro_batch))):
-            hidden = self._hidden([views[row] for row in rows], inside_step=True)
-            with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
-                if self.settings.layers == "all":
-                    hidden = self.extractor.trunk(self.model, hidden)
-                vectors = self.extractor.last(self.model, hidden)
-            loss, _ = self.head(vectors.float(), labels[torch.from_numpy(rows).to(labels.device)])
-            loss = loss * (len(rows) / n)
-            loss.backward()
-            total += float(loss.detach())
-        return total
+        """Compute the mean gradient over a step's pieces, in parts of ``micro_batch``, and their mean loss.
+
+        Where memory runs out, the parts are halved for good and the step begins again.
+
+        Raises:
+            StageFailed: one piece does not fit either.
+        """
+        views, labels = batch
+        return self.within_memory(
+            lambda: self._accumulate(step, views, torch.from_numpy(labels).to(self.device)),
+            len(views),
+            least=1,
+            device=self.device,
+            items=f"pieces of {self.settings.piece_seconds:g} s",
+            remedy="set piece_seconds or layers of the training lower",
+        )
 
     def update(self, step: int, steps: int) -> None:
         assert self.head is not None
@@ -124,7 +122,7 @@ class Learner(training.Learner[Batch]):
         vectors = []
         with torch.no_grad():
             for first in range(0, len(views), _EMBEDDED_AT_ONCE):
-                hidden = self._hidden(views[first : first + _EMBEDDED_AT_ONCE])
+                hidden = self._hidden(views[first : first + _EMBEDDED_AT_ONCE], None)
                 vectors.append(self.extractor.last(self.model, hidden).float().cpu().numpy())
         return np.concatenate(vectors)
 
@@ -151,18 +149,40 @@ class Learner(training.Learner[Batch]):
 
     def measure_cache(self, sample: View) -> tuple[int, int]:
         """Bytes of a view in the cache, and how many views fit in."""
-        size = self._trunk([sample])[0].nbytes if self.settings.layers == "last" else 0
+        size = self._trunk([sample], None)[0].nbytes if self.settings.layers == "last" else 0
         return size, CACHE // size if size else 0
 
-    def _hidden(self, views: Sequence[View], inside_step: bool = False) -> torch.Tensor:
+    def _accumulate(self, step: int, views: Sequence[View], labels: torch.Tensor) -> float:
+        assert self.head is not None
+        seed_torch(self.settings.seed, "step", step)
+        for parameter in (*self.learnt, *self.head.parameters()):
+            parameter.grad = None
+        n, total = len(views), 0.0
+        for rows in np.array_split(np.arange(n), -(-n // min(n, self.micro_batch))):
+            hidden = self._hidden([views[row] for row in rows], step)
+            with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
+                vectors = self._vectors(hidden)
+            loss, _ = self.head(vectors.float(), labels[torch.from_numpy(rows).to(labels.device)])
+            loss = loss * (len(rows) / n)
+            loss.backward()
+            total += float(loss.detach())
+        return total
+
+    def _vectors(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Embeddings with gradients, of what goes into the layers that learn."""
+        if self.settings.layers == "all":
+            hidden = self.extractor.trunk(self.model, hidden)
+        return self.extractor.last(self.model, hidden)
+
+    def _hidden(self, views: Sequence[View], step: int | None) -> torch.Tensor:
         """What the layers that are computed anew take, without gradients: with ``layers: last`` what the trunk gives, else
         frames in a step and what the trunk gives outside of one."""
         with torch.no_grad():
             if self.settings.layers == "all":
-                frames = self._frames(views)
-                return frames if inside_step else self.extractor.trunk(self.model, frames)
+                frames = self._frames(views, step)
+                return frames if step is not None else self.extractor.trunk(self.model, frames)
             missing = [view for view in dict.fromkeys(views) if view not in self.cache]
-            computed = dict(zip(missing, self._trunk(missing), strict=True))
+            computed = dict(zip(missing, self._trunk(missing, step), strict=True))
             stacked = torch.stack(
                 [(computed[view] if view in computed else self.cache[view]).float() for view in views]
             )
@@ -172,7 +192,7 @@ class Learner(training.Learner[Batch]):
                     self.cached += hidden.nbytes
             return stacked
 
-    def _trunk(self, views: Sequence[View]) -> list[torch.Tensor]:
+    def _trunk(self, views: Sequence[View], step: int | None) -> list[torch.Tensor]:
         """What the trunk gives for each view, rounded to float16 whether it is kept or not.
 
         On a CPU each is computed alone: which are missing differs after a kill, and the bytes must not.
@@ -181,15 +201,41 @@ class Learner(training.Learner[Batch]):
         hidden: list[torch.Tensor] = []
         with torch.no_grad():
             for first in range(0, len(views), at_once):
-                frames = self._frames(views[first : first + at_once])
-                for values in self.extractor.trunk(self.model, frames):
-                    half = values.half()
-                    hidden.append(half if bool(torch.isfinite(half).all()) else values.clone())
+                frames = self._frames(views[first : first + at_once], step)
+                hidden += [_round_to_half(values) for values in self.extractor.trunk(self.model, frames)]
         return hidden
 
-    def _frames(self, views: Sequence[View]) -> torch.Tensor:
+    def _frames(self, views: Sequence[View], step: int | None) -> torch.Tensor:
         waves = np.stack([self.pieces.wave(view.piece, view.speed) for view in views])
-        return self.extractor.frames(self.pretrained.settings, self.model, torch.from_numpy(waves).to(self.device))
+        frames = self.extractor.frames(self.pretrained.settings, self.model, torch.from_numpy(waves).to(self.device))
+        if any(view.masked for view in views):
+            # What is computed once has the masks of its view; all others have new ones in each step.
+            turn = -1 if self.settings.layers == "last" or step is None else step
+            frames = torch.stack([self._mask(part, view, turn) for part, view in zip(frames, views, strict=True)])
+        return frames
+
+    def _mask(self, frames: torch.Tensor, view: View, turn: int) -> torch.Tensor:
+        """Frames [time, bands] with a stretch of time and one of bands put to the mean of each band (SpecAugment, Park et al.
+        2019, arXiv 1904.08779)."""
+        masks = self.settings.spec_augment
+        if not view.masked or masks is None:
+            return frames
+        random = generator(self.settings.seed, "masks", view.piece, repr(view.speed), turn)
+        masked, mean = frames.clone(), frames.mean(0)
+        time, bands = frames.shape
+        for axis, most, n in ((0, masks.time, time), (1, masks.bands, bands)):
+            width = int(random.integers(min(most, n - 1) + 1))
+            start = int(random.integers(n - width + 1))
+            if axis == 0:
+                masked[start : start + width] = mean
+            else:
+                masked[:, start : start + width] = mean[start : start + width]
+        return masked
+
+
+def _round_to_half(hidden: torch.Tensor) -> torch.Tensor:
+    half = hidden.half()
+    return half if bool(torch.isfinite(half).all()) else hidden.clone()
 
 
 def _digest(model: torch.nn.Module) -> str:

@@ -173,10 +173,11 @@ def _spread(pieces: Pieces, of_speaker: Sequence[int], random: np.random.Generat
 
 @dataclass(frozen=True)
 class View:
-    """A piece at a speed."""
+    """A piece at a speed, as it is or with masks."""
 
     piece: int
     speed: float = 1.0
+    masked: bool = False
 
 
 class Views:
@@ -189,14 +190,15 @@ class Views:
         pieces: all there are.
         among: those of the speakers who are trained on.
         speeds: relative ones.
+        masked: whether views have masks.
         seed: of the rounds.
 
     Attributes:
         speakers: names, sorted.
     """
 
-    def __init__(self, pieces: Pieces, among: Sequence[int], speeds: Sequence[float], seed: int) -> None:
-        self.speeds, self.seed = tuple(speeds), seed
+    def __init__(self, pieces: Pieces, among: Sequence[int], speeds: Sequence[float], masked: bool, seed: int) -> None:
+        self.speeds, self.masked, self.seed = tuple(speeds), masked, seed
         self.of_speaker: dict[str, list[int]] = {}
         for piece in among:
             self.of_speaker.setdefault(pieces.speaker(piece), []).append(piece)
@@ -225,4 +227,4 @@ class Views:
         who, speed = divmod(label, len(self.speeds))
         own = self.of_speaker[self.speakers[who]]
         place = int(take_rounds(len(own), turn, 1, self.seed, f"round of pieces, {label}")[0])
-        return View(own[place], self.speeds[speed])
+        return View(own[place], self.speeds[speed], self.masked)
