@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ class PipelineError(Exception):
 
     status = 1
     MOST = 50
-    """Causes that are said to people, a line each; where there are more, some of each kind."""
+    """Causes that are said to people, a line each."""
 
     def __init__(
         self,
@@ -87,15 +86,11 @@ class PipelineError(Exception):
     def paragraph(self, every: bool = False) -> str:
         """What, where, cause and remedy in one paragraph, then the faults: a line for a cause that has more than five, with five examples
         and how many more there are; or a line for every fault."""
-        parts = [self.what.rstrip(".") + "."]
-        if self.where:
-            parts.append(f"Where: {self.where}.")
-        if self.cause:
-            parts.append(f"Likely cause: {self.cause.rstrip('.')}.")
-        if self.remedy:
-            # No full stop: a remedy often ends in a command, which is copied with what stands behind it.
-            parts.append(f"To mend it: {self.remedy}")
-        text = " ".join(parts)
+        parts = [f"{self.what.rstrip('.')}."]
+        parts += [f"Where: {self.where}."] if self.where else []
+        parts += [f"Likely cause: {self.cause.rstrip('.')}."] if self.cause else []
+        # No full stop: a remedy often ends in a command, which is copied with what stands behind it.
+        parts += [f"To mend it: {self.remedy}"] if self.remedy else []
         rows = [fault for fault in self.faults if isinstance(fault, FailedTask)]
         plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
         # What else is said of the first failure stands before the table, what followed from all of them behind it.
@@ -109,7 +104,7 @@ class PipelineError(Exception):
                 if self.listed_in
                 else f"  {len(self.faults)} of them in all"
             )
-        return "\n".join([text, *lines])
+        return "\n".join([" ".join(parts), *lines])
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling between processes.
@@ -146,24 +141,14 @@ def _write_lines(alike: Sequence[Fault]) -> list[str]:
 
 
 def _fold_faults(faults: Sequence[Fault], most: int) -> list[str]:
-    """A line for each cause; where there are more than ``most``, some of each kind with the number of the others."""
+    """A line for each cause, for so many of them."""
     causes = _group_by_cause(faults)
-    left = Counter(alike[0].kind for alike in causes)
-    share: dict[str, int] = {}
-    for done, (kind, count) in enumerate(sorted(left.items(), key=lambda item: item[1])):
-        share[kind] = min(count, max(1, (most - sum(share.values())) // (len(left) - done)))
-    lines = []
-    for kind in left:
-        mine = [alike for alike in causes if alike[0].kind == kind]
-        lines += [line for alike in mine[: share[kind]] for line in _write_lines(alike)]
-        if len(mine) > share[kind]:
-            rest = sum(map(len, mine[share[kind] :]))
-            lines.append(f"and {rest} more{f' [{kind}]' if kind else ''}")
-    return lines
+    rest = sum(map(len, causes[most:]))
+    lines = [line for alike in causes[:most] for line in _write_lines(alike)]
+    return lines + ([f"and {rest} more"] if rest else [])
 
 
 def _write_table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:
-    """Failed tasks as the lines of a table in plain text, the first ``most`` of them."""
     if not rows:
         return []
     logs = list(dict.fromkeys(row.log_file or log_file for row in rows))
@@ -233,73 +218,62 @@ def os_error(error: OSError, what: str, where: str | Path) -> StageFailed:
     return StageFailed(f"{what}: {error.strerror or error}", where=place, cause=cause, remedy=f"{remedy}, {AGAIN}")
 
 
+_ELSEWHERE = "or set paths.root to a folder on another disk"
+_EXPLAINED: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("the disk is full", f"free space on it (`df -h` lists disks), {_ELSEWHERE}"),
+    errno.EDQUOT: ("the quota of this user is used up", f"free space (`quota -s`), {_ELSEWHERE}"),
+    errno.EFBIG: (
+        "a file is larger than its file system or a limit (`ulimit -f`) allows",
+        f"raise the limit, {_ELSEWHERE}",
+    ),
+    errno.EROFS: ("the file system is mounted for reading alone", "set paths.root to a folder that can be written"),
+    errno.EMFILE: (
+        "this process may have no more files open",
+        "raise the limit (`ulimit -n $(ulimit -Hn)`), or set runtime.threads=1",
+    ),
+    errno.ENFILE: ("this machine can have no more files open", "end other programs, or ask its administrator"),
+    errno.ENAMETOOLONG: (
+        "an id or the path of a folder is longer than the file system takes",
+        "shorten the ids, or set paths.root to a folder with a shorter path",
+    ),
+    errno.ENOENT: ("it was moved or removed while it was needed", "restore it"),
+    **dict.fromkeys(
+        (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO),
+        (
+            "the disk or the file server does not answer",
+            "see whether it is well; what cannot be read any more may be removed, and is then computed again",
+        ),
+    ),
+    **dict.fromkeys(
+        (errno.EEXIST, errno.ENOTDIR),
+        ("a file stands where a folder should be", "move it away, or set paths.root to another folder"),
+    ),
+}
+"""Likely cause and remedy by the number of the system's error."""
+
+
 def explain_errno(number: int | None, place: str, setting: str = "paths.root") -> tuple[str, str]:
     """The likely cause of an error of the system, by its number, and what mends it; ``setting`` names the folder it lies in."""
-    quoted = shlex.quote(place)
-    match number:
-        case errno.ENOSPC:
-            return (
-                "the disk is full",
-                "free space on it (`df -h` lists disks), or set paths.root to a folder on another",
-            )
-        case errno.EDQUOT:
-            return (
-                "the quota of this user is used up",
-                "free space (`quota -s`), or set paths.root to a folder on another disk",
-            )
-        case errno.EFBIG:
-            return (
-                "a file is larger than its file system or a limit (`ulimit -f`) allows",
-                "raise the limit, or set paths.root to a folder on another disk",
-            )
-        case errno.EACCES | errno.EPERM:
-            return (
-                "this user may not read or write there",
-                f"give yourself the permission (`chmod -R u+rwX {quoted}`; if it is somebody else's, they can "
-                f"`chmod -R a+rX {quoted}`), or set {setting} to a folder that is yours",
-            )
-        case errno.EROFS:
-            return "the file system is mounted for reading alone", "set paths.root to a folder that can be written"
-        case errno.EMFILE:
-            return (
-                "this process may have no more files open",
-                "raise the limit (`ulimit -n $(ulimit -Hn)`), or set runtime.threads=1",
-            )
-        case errno.ENFILE:
-            return "this machine can have no more files open", "end other programs, or ask its administrator"
-        case errno.ENAMETOOLONG:
-            return (
-                "an id or the path of a folder is longer than the file system takes",
-                "shorten the ids, or set paths.root to a folder with a shorter path",
-            )
-        case errno.EIO | errno.ESTALE | errno.ETIMEDOUT | errno.EREMOTEIO:
-            return (
-                "the disk or the file server does not answer",
-                "see whether it is well; what cannot be read any more may be removed, and is then computed again",
-            )
-        case errno.EEXIST | errno.ENOTDIR:
-            return "a file stands where a folder should be", "move it away, or set paths.root to another folder"
-        case errno.ENOENT:
-            return "it was moved or removed while it was needed", "restore it"
-    return "", "mend the cause"
+    if number in (errno.EACCES, errno.EPERM):
+        quoted = shlex.quote(place)
+        return (
+            "this user may not read or write there",
+            f"give yourself the permission (`chmod -R u+rwX {quoted}`; if it is somebody else's, they can "
+            f"`chmod -R a+rX {quoted}`), or set {setting} to a folder that is yours",
+        )
+    return _EXPLAINED.get(number or 0, ("", "mend the cause"))
 
 
 def explain_system_error(error: BaseException, where: object = "") -> StageFailed | None:
-    """What is to be said of an error of the system that nobody has explained; None if it is no such error.
-
-    Args:
-        error: what was raised.
-        where: what was worked on, if the error itself does not say.
-    """
+    """What is to be said of an error of the system that nobody has explained; None if it is no such error. ``where`` is what was
+    worked on, if the error itself does not say."""
     full = explain_full_disk(error, where)
     if (
         full is not None or not isinstance(error, OSError) or error.errno is None
     ):  # without a number it is a library's own
         return full
     place = _find_place(error) or str(where)
-    cause, remedy = explain_errno(error.errno, place)
-    if not place:
-        remedy = "mend the cause"
+    cause, remedy = explain_errno(error.errno, place) if place else ("", "mend the cause")
     return StageFailed(
         f"the system refused something that is needed: {error.strerror or error}",
         where=place,
@@ -320,14 +294,8 @@ _NAMED = {
 
 
 def explain_full_disk(error: BaseException, where: object = "") -> StageFailed | None:
-    """What is to be said of an error at whose root nothing can be written any more; None if it is another one.
-
-    Libraries wrap the system's error, and some leave nothing of it but its words.
-
-    Args:
-        error: what was raised.
-        where: what was written to, if the error itself does not say.
-    """
+    """The same of an error at whose root nothing can be written any more: libraries wrap the system's error, and some leave nothing
+    of it but its words."""
     for link in _list_chain(error):
         number = link.errno if isinstance(link, OSError) else None
         if number not in FULL and not isinstance(link, PipelineError):
@@ -339,16 +307,12 @@ def explain_full_disk(error: BaseException, where: object = "") -> StageFailed |
     return None
 
 
-def _list_chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it was raised from."""
-    seen: list[BaseException] = []
-    while error not in seen:
-        seen.append(error)
-        yield error
-        following = error.__cause__ or error.__context__
-        if following is None:
-            return
-        error = following
+def _list_chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
 
 
 def _find_place(error: BaseException) -> str:

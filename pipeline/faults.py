@@ -13,26 +13,17 @@ UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 
 # kind: (likely cause, what mends it)
 TABLES = {
-    "not-a-file": (
-        "a pipe, a device or a socket in the place of a table",
-        "put a plain file there: `cat THAT > FILE` makes one of a pipe that ends",
-    ),
+    "not-a-file": ("a pipe, a device or a socket in the place of a table", "put a plain file there"),
     "too-large": ("another file than the table, or one with holes", "correct the path, or cut the table down"),
-    "encoding": (
-        "a table saved in another encoding, by a spreadsheet or an editor",
-        "convert it to UTF-8 with the command given with it",
-    ),
+    "encoding": ("a table saved in another encoding", "convert it to UTF-8 with the command given with it"),
 }
 """What can be wrong with any text table as a whole."""
 
-_UNSEEN = r"(?!\r?\n)(?![ \t])[\p{Cc}\p{Cf}\pZ\p{Default_Ignorable_Code_Point}\x{2800}]"
-VISIBLE = rf"perl -CSD -i.old -pe 's/{_UNSEEN}//g'"
-"""The command that takes out of tables what nobody can see, and keeps the old ones as FILE.old; their names follow."""
-VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s{{{_UNSEEN}}}{{}}gr/e'"
-"""The same in the first column alone: in the words of a transcript such characters have a meaning."""
-
 AGAIN = "copy the files again, or convert them with the command given with each file (it keeps the old one as FILE.bak)"
 """What mends audio that cannot be read; it goes on with what else does."""
+_PARTIAL = "allow_partial=true goes on without them and marks the results"
+_REPORTED = "dataset.protocol=reported evaluates what is there and says so above the results"
+_LINKS = "set dataset.follow_links=true if the links are yours: regular files alone are read"
 
 KINDS = {
     "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
@@ -46,14 +37,10 @@ KINDS = {
         "set dataset.root to the folder above them, or list them in a table scores.csv in dataset.root (file,subset,system,attacker: "
         "recipes/bring_your_scores/README.md), which is then all that is read",
     ),
-    "score-table": (
-        "a slip in scores.csv",
-        "correct the line (recipes/bring_your_scores/README.md has the columns)",
-    ),
+    "score-table": ("a slip in scores.csv", "correct the line (recipes/bring_your_scores/README.md has the columns)"),
     "leaves-table": (
         "an absolute path, a path with '..', or a link that points elsewhere",
-        "copy the file below the folder of the table, or move the table into a folder above all files; "
-        "dataset.follow_links=true takes links that are yours (regular files alone are read)",
+        f"copy the file below the folder of the table, or move the table into a folder above all files; {_LINKS}",
     ),
     "results": (
         "results of several evaluations under names without a date",
@@ -81,23 +68,17 @@ KINDS = {
         "the Attacker Challenge hands out anonymised speech alone",
         "set dataset.originals=DIR to a checkout of VoicePrivacy 2024, its data/, or any folder with its original sets",
     ),
-    "swapped": (
-        "two sets that were renamed or copied into each other's place",
-        "put each in its own place with the command given with it",
-    ),
     "another-set": (
         "a set that was copied or renamed into the place of another, such as one of dev for one of test",
         "restore the set from where the data come from, or choose others by dataset.sets=[…]; no list needs a change",
     ),
     "edition": (
         "sets of several editions in one folder, or another edition than was asked for",
-        "set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; "
-        "dataset.protocol=reported evaluates what is there and says so above the results",
+        f"set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; {_REPORTED}",
     ),
     "protocol": (
         "a copy that was cut down or never completed, or a preparation of the data that was interrupted",
-        "restore the sets, or choose those that are whole by dataset.sets=[…]; dataset.protocol=reported evaluates what is there and "
-        "says so above the results",
+        f"restore the sets, or choose those that are whole by dataset.sets=[…]; {_REPORTED}",
     ),
     "unread-list": (
         "a list under a name or in a form that is not read here, or one that came with other data",
@@ -106,8 +87,8 @@ KINDS = {
     ),
     "names": (
         "sets of enrolment and of trials under names that do not say which belong together",
-        "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
-        "nothing to do with each other need other names, for then each is halved by itself",
+        "rename them so that they are X_enrolls with X_trials or X_trials_…; sets that have nothing to do with each other need other "
+        "names, for then each is halved by itself",
     ),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
@@ -126,15 +107,13 @@ KINDS = {
     **TABLES,
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
-        f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
-        f"*/spk2gender */enrolls */trials*; {VISIBLE_IDS} */text; give ids that look alike other names; rename folders and files that have them in their names with the commands given "
-        "with them, in their order",
+        "take the characters, which the lines name by their codes, out of all tables and names of files; give ids that look alike "
+        "other names",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data, and reads the file of one that only decodes it",
-        "make plain files with the command given with each set, run from the folder in which the recipe ran; it executes what "
-        "wav.scp says, so read that first",
+        "write each recording as a plain file (Kaldi's wav-copy, or what the recipe's own command gives), and list those in wav.scp",
     ),
     "archive": (
         "an archive that was written anew after its wav.scp, a damaged copy, or features in the place of recordings",
@@ -147,36 +126,29 @@ KINDS = {
     ),
     "leaves-root": (
         "a path with '..' or a link that points elsewhere",
-        "set dataset.follow_links=true if the links are yours (regular files alone are read), or dataset.audio_root=DIR to a folder "
-        "that holds all the audio, or write absolute paths into wav.scp",
+        f"{_LINKS}; or set dataset.audio_root=DIR to a folder that holds all the audio, or write absolute paths into wav.scp",
     ),
-    "link": (
-        "links to where the audio lies, as recipes make them",
-        "set dataset.follow_links=true if the links are yours: regular files alone are read",
-    ),
+    "link": ("links to where the audio lies, as recipes make them", _LINKS),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
-        "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
-        "tables; allow_partial=true goes on without them and marks the results",
+        "restore the files, or correct the paths in wav.scp, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
+        f"tables; {_PARTIAL}",
     ),
     "bad-audio": (
         "an interrupted copy or conversion, or a kind of file that is not read here",
-        f"{AGAIN}, or take the utterances out of the tables; allow_partial=true goes on without them and marks the results",
+        f"{AGAIN}, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "too-long": (
         "a recording that was never cut into utterances, or a damaged header",
-        "set dataset.longest_hours as the line of the file says (a file is held in memory whole: an hour at 16 kHz takes 230 MB), "
-        "or cut the recordings",
+        "set dataset.longest_hours as the line of the file says (an hour at 16 kHz takes 230 MB of memory), or cut the recordings",
     ),
     "cancelling": (
         "a stereo recording with one channel inverted: a swapped wire, or a conversion that subtracted",
-        "keep one channel with the command given with each file, or take the utterances out of the tables; "
-        "allow_partial=true goes on without them and marks the results",
+        f"keep one channel with the command given with each file, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "no-speech": (
         "a slip in the lists, a failed recording, or an anonymiser that gave nothing back",
-        "replace the files, or take the utterances out of the tables; allow_partial=true goes on without them and marks the "
-        "results",
+        f"replace the files, or take the utterances out of the tables; {_PARTIAL}",
     ),
     "train": (
         "a misspelt folder, or one that holds no training set, or several",
@@ -188,8 +160,7 @@ KINDS = {
         "VoicePrivacy 2022 give dataset.train=train-clean-360-asv; if they are different people after all, put a letter before their ids",
     ),
     "train-speaker": (
-        "dataset.train names a set that is evaluated, sets that were not split by speaker, or two data sets that number their "
-        "speakers alike",
+        "dataset.train names a set that is evaluated, or sets that were not split by speaker or number their speakers alike",
         "set dataset.train=DIR to speech of other speakers (for LibriSpeech test sets: train-clean-100), or take these speakers out "
         "of one of the two; if they are other people, give them other ids (utt2spk, or the folders of a tree)",
     ),
@@ -217,11 +188,13 @@ KINDS = {
         "sets from different sources put together",
         "make the sets agree, or evaluate them separately with dataset.sets=[…]",
     ),
-    "columns": ("a list written for another tool", "rewrite it with the command given with it"),
+    "columns": (
+        "a list written for another tool",
+        "rewrite it: lines are MODEL UTTERANCE [target|nontarget]",
+    ),
     "labels": (
         "labels written with the other meaning, or scores' order taken for labels",
-        "turn them round with the command given with it, or leave the third column out everywhere: labels then follow from "
-        "the speakers",
+        "exchange the labels, or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "unknown-model": (
         "enrolment and trial lists of different data sets",
@@ -233,17 +206,12 @@ KINDS = {
     ),
     "duplicate-trial": (
         "lists joined twice",
-        "keep one line of each pair: the command given with the first of a list takes out lines that repeat another, and keeps the old "
-        "list as trials.bak; of two that contradict each other keep the right one",
-    ),
-    "models": (
-        "several models of one speaker (f1_a and f1_b of f1), as the evaluations of NIST have them; here a model is a speaker",
-        "let utt2spk and spk2gender of the enrolment set name the speaker, and let the list name the speaker as the model",
+        "keep one line of each pair; of two that contradict each other the one that is right",
     ),
     "label": (
-        "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label or the speaker, whichever is wrong; a command that is given with the first of a list leaves the third column "
-        "out, so that labels follow from the speakers, and keeps the old list as trials.bak",
+        "a mistake in the list or in utt2spk, or models that are no speakers (several models of one): here a model is a speaker, and a "
+        "trial is a target if and only if model and speaker are the same",
+        "correct the label or the speaker, whichever is wrong; or leave the third column out everywhere: labels then follow from the speakers",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",
@@ -305,16 +273,15 @@ class Faults:
         """
         if not self.found:
             return
-        place = {kind: place for place, kind in enumerate(self.kinds)}
-        ordered = sorted(self.found, key=lambda fault: place[fault.kind])
+        order = list(self.kinds)
+        ordered = sorted(self.found, key=lambda fault: order.index(fault.kind))
         kinds = list(dict.fromkeys(fault.kind for fault in ordered))
-        named = len(kinds) > 1
+        head = {kind: f"[{kind}] " if len(kinds) > 1 else "" for kind in kinds}
         count = len(self.found)
         raise DataError(
             what or f"{self.about} {count} fault{'s' if count > 1 else ''}",
             where=escape_unprintable(str(where)),
-            cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
-            remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
-            faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
-                    for fault in ordered],
-        )  # fmt: skip
+            cause="; ".join(head[kind] + self.kinds[kind][0] for kind in kinds),
+            remedy="; ".join(head[kind] + self.kinds[kind][1] for kind in kinds),
+            faults=[Fault(head[fault.kind] + fault.what, fault.where, fault.kind) for fault in ordered],
+        )

@@ -8,7 +8,6 @@ import errno
 import hashlib
 import os
 import re
-import shlex
 import shutil
 import stat
 import tempfile
@@ -225,21 +224,6 @@ def _no_temporary(reason: str, place: str) -> StageFailed:
         where=place or f"TMPDIR={os.environ.get('TMPDIR', '')}",
         remedy=f"free space there, or name a folder on another disk: export TMPDIR=DIR, {AGAIN}",
     )
-
-
-def write_replace_command(path: str | Path, command: str, ending: str = "new") -> str:
-    """The shell command that runs another, which makes ``FILE.new``, and puts that in the file's place.
-
-    The old file stays as ``FILE.bak``; one that is there already is older still, and stays.
-    """
-    old, new, kept = (shlex.quote(f"{path}{end}") for end in ("", f".{ending}", ".bak"))
-    return f"{command} && {{ mv -n {old} {kept}; mv {new} {old}; }}"
-
-
-def write_exchange_command(source: Path, target: Path) -> str:
-    """The command that puts two files or folders into each other's place."""
-    first, second, between = (shlex.quote(str(path)) for path in (source, target, f"{target}.swap"))
-    return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"
 
 
 def find_assets(kind: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the system lets this process have: cores, memory, file systems, and folders for what libraries compile.
+"""What the system lets this process have: cores, memory, and folders for what libraries compile.
 
 Linux says it in files; elsewhere less is known. numba would write beside the source files, matplotlib into the home folder, torch into
 ``/tmp``: they keep theirs in a folder that the configuration names (``paths.cache``), and nowhere else. numba and torch load again what
@@ -18,7 +18,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 CPUS = "SLURM_CPUS_PER_TASK"
@@ -36,7 +35,7 @@ def count_slurm_cores() -> int:
     return int(number[1]) if number else 0
 
 
-PROC = Path("/proc")
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def count_allowed_cores() -> int:
@@ -52,86 +51,28 @@ def count_allowed_cores() -> int:
 def read_quota() -> float:
     """The cores for which the control groups of this process have time; infinite where nothing limits them."""
     limits = [math.inf]
-    for folder in _list_groups("cpu"):
-        try:
-            fields = _read_text(folder / "cpu.max").split()
-            limit, period = fields if len(fields) == 2 else (_read_text(folder / _QUOTA), _read_text(folder / _PERIOD))
-            if limit != "max" and int(limit) > 0 and int(period) > 0:
-                limits.append(int(limit) / int(period))
-        except ValueError:
-            continue
+    for folder in _list_groups():
+        fields = _read_text(folder / "cpu.max").split()
+        if len(fields) == 2 and all(field.isdecimal() for field in fields):
+            limits.append(int(fields[0]) / int(fields[1]))
     return min(limits)
 
 
 def read_memory() -> int:
     """Bytes of memory that this process may use: the machine's, or less if its control groups have a limit."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for folder in _list_groups("memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _read_text(folder / name)
-            if text.isdecimal():
-                limits.append(int(text))
-    return min(limits)
+    limits = [_read_text(folder / "memory.max") for folder in _list_groups()]
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *(int(text) for text in limits if text.isdecimal())])
 
 
-@dataclass(frozen=True)
-class Mount:
-    """A file system as it is mounted.
-
-    Attributes:
-        point: the folder where it begins.
-        kind: ``ext4``, ``nfs4``, …; '' where the system does not say.
-        options: with which it is mounted, ``ro`` among them.
-    """
-
-    point: Path
-    kind: str = ""
-    options: tuple[str, ...] = ()
-
-
-def find_mount(path: Path) -> Mount:
-    """The file system that a path lies on, which need not exist yet."""
-    mount = Mount(Path("/"))
-    for line in _read_text(PROC / "mounts").splitlines():
-        fields = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" ")]
-        if len(fields) < 4:
-            continue
-        point = Path(fields[1])
-        # Of several that begin at one folder the last lies on top.
-        if path.resolve().is_relative_to(point) and len(point.parts) >= len(mount.point.parts):
-            mount = Mount(point, fields[2], tuple(fields[3].split(",")))
-    return mount
-
-
-_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
-
-
-def _list_groups(controller: str) -> list[Path]:
-    """The folders of the control groups that this process is in, with all that they lie in, for a controller; those of version 2
-    (``0::PATH``) hold every controller."""
-    folders = []
-    roots = _find_group_roots()
+def _list_groups() -> list[Path]:
+    """The folders of the control groups (version 2) that this process is in, with all that they lie in."""
     for line in _read_text(PROC / "self" / "cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        names, _, place = rest.partition(":")
-        root = roots.get("" if not names else controller) if not names or controller in names.split(",") else None
-        if root is not None:
-            inner = Path(place.lstrip("/"))
+        if line.startswith("0::"):
+            inner = Path(line.removeprefix("0::").lstrip("/"))
             # A container may see its own group as the root, and none of what its path names.
-            folders += [root / part for part in (inner, *inner.parents)]
-    return list(dict.fromkeys(folders))
-
-
-def _find_group_roots() -> dict[str, Path]:
-    """Where the control groups are mounted: of version 1 by controller, of version 2 under ''."""
-    roots = {}
-    for line in _read_text(PROC / "mounts").splitlines():
-        fields = line.split(" ")
-        if len(fields) >= 4 and fields[2] == "cgroup2":
-            roots[""] = Path(fields[1])
-        elif len(fields) >= 4 and fields[2] == "cgroup":
-            roots |= {name: Path(fields[1]) for name in fields[3].split(",") if name in ("cpu", "memory")}
-    return roots
+            return [GROUPS / part for part in (inner, *inner.parents)]
+    return []
 
 
 def _read_text(path: Path) -> str:
@@ -211,7 +152,6 @@ def is_writable(folder: Path) -> bool:
 
 
 def _make_passing_folder(root: Path | None) -> Path | None:
-    """A folder that goes when this process ends; None where there is no room for one."""
     for parent in dict.fromkeys((None, root)):
         folder = ""
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Names of files and what they mean: ids, and patterns of file names.
+"""Names and what they mean: ids, labels, and patterns of file names.
 
 A file's name may be stored in either Unicode form of its letters (macOS decomposes them), and so may an id in a table: NFC and NFD are
 one name. An id has no blanks, so each run of blanks in a name becomes '_'.
@@ -6,14 +6,16 @@ one name. An id has no blanks, so each run of blanks in a name becomes '_'.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pipeline.errors import Fault
 
 FIELDS = ("utterance", "set", "speaker", "number")
 PLAIN = "{utterance}"
@@ -25,8 +27,9 @@ _RESEMBLED = str.maketrans(
     "aeopcyxijsdqwhABEKMHOPCTYXIJSovABEZHIKMNOPTYXig-----",
 )
 """Cyrillic, Greek and other letters, and dashes, each with the ASCII character that nobody can tell it from."""
-_GUESSED = 50
-"""Files whose names are looked at to tell how they differ from the ids."""
+LONGEST_LABEL = 64
+_LABEL_RULE = f"a label is 1 to {LONGEST_LABEL} of the letters a to z and A to Z, digits, _, - and ., and begins with a letter, a digit or _"
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def normalise_name(name: str) -> str:
@@ -56,6 +59,27 @@ def describe_difference(first: str, second: str) -> str:
 def join_few(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first of them where there are many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def list_label_faults(group: str, labels: Sequence[str]) -> list[Fault]:
+    """What is wrong with the labels of a group: characters and lengths."""
+    faults = []
+    for label in labels:
+        shown = label if len(label) <= LONGEST_LABEL else f"{label[:20]}...{label[-8:]}"
+        if len(label) > LONGEST_LABEL:
+            faults.append(
+                Fault(f"a label of {len(label)} characters: at most {LONGEST_LABEL} are taken", f"{group}.{shown}")
+            )
+        elif not _LABEL.fullmatch(label):
+            faults.append(Fault(_LABEL_RULE, f"{group}.{shown}"))
+    return faults
+
+
+def suggest_names(name: str, names: Iterable[str]) -> str:
+    """What a remedy says of a name that is none: the nearest of those that there are, and all of them."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    return (f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(known)}"
 
 
 def find_existing(path: Path) -> Path:
@@ -114,81 +138,3 @@ class Pattern:
 def quote_override(key: str, value: str) -> str:
     """An override of the command line for a value with brackets, quoted for Hydra and the shell."""
     return f"\"{key}='{value}'\""
-
-
-@dataclass(frozen=True)
-class Guess:
-    """How names of files differ from what is looked for.
-
-    Attributes:
-        pattern: that they follow.
-        files: how many of them do.
-        text: the same in words.
-    """
-
-    pattern: Pattern
-    files: int
-    text: str
-
-
-def guess_pattern(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
-    """The pattern that gives most of the lacking rows a file of their own; None if none gives half of either.
-
-    Args:
-        lacking: rows of a manifest without a file.
-        stems: names, without extensions, of files that belong to no row.
-    """
-    best: Guess | None = None
-    for pattern in _suggest_patterns(lacking, stems):
-        counts = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
-        files = sum(counts[pattern.wanted(row)] == 1 for row in lacking)
-        if 2 * files >= min(len(lacking), len(stems)) and files and (best is None or files > best.files):
-            best = Guess(pattern, files, _describe_pattern(pattern))
-    return best
-
-
-def _suggest_patterns(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
-    """Patterns that some of the names suggest, those of one case first, the most frequent first."""
-    for ignore_case in (False, True):
-        rows = {(str(row["utterance"]).casefold() if ignore_case else str(row["utterance"])): row for row in lacking}
-        seen: Counter[str] = Counter()
-        for stem in stems[:: max(1, len(stems) // _GUESSED)]:
-            name = make_id(stem).casefold() if ignore_case else make_id(stem)
-            place = _find_longest(name, rows)
-            if place is not None:
-                start, stop = place
-                row = rows[name[start:stop]]
-                seen[_generalise(name[:start], row, 0) + PLAIN + _generalise(name[stop:], row, 1)] += 1
-        for text, _ in seen.most_common(3):
-            try:
-                yield Pattern(text, ignore_case)
-            except ValueError:  # digits within, or brackets in names
-                continue
-
-
-def _find_longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Where the longest id stands in a name."""
-    for length in range(len(name), 0, -1):
-        for start in range(len(name) - length + 1):
-            if name[start : start + length] in ids:
-                return start, start + length
-    return None
-
-
-def _generalise(text: str, row: Mapping[str, Any], side: int) -> str:
-    """What stands before (0) or behind (1) an id, with the set and the speaker of the row, or a number at the end, as fields."""
-    for field in ("set", "speaker"):
-        value = str(row.get(field, ""))
-        if value and value in text:
-            text = text.replace(value, f"{{{field}}}", 1)
-    digits = re.compile(r"\d+$" if side else r"^\d+")
-    return digits.sub("{number}", text) if len(text) > 1 else text
-
-
-def _describe_pattern(pattern: Pattern) -> str:
-    """In words how names of a pattern differ from the ids."""
-    before, _, behind = pattern.text.partition(PLAIN)
-    parts = [f"they begin with '{before}'"] if before else []
-    parts += [f"they end in '{behind}'"] if behind else []
-    parts += ["they differ in upper and lower case"] if pattern.ignore_case else []
-    return " and ".join(parts)

@@ -137,7 +137,6 @@ def _read_process(pid: int) -> Owner:
 
 
 def _read_stat(pid: int) -> tuple[str, str]:
-    """State and start (ticks since the machine started) of a process."""
     text = Path(f"/proc/{pid}/stat").read_bytes()
     fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything
     return fields[0].decode(), fields[19].decode()

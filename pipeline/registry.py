@@ -7,7 +7,6 @@ chosen. Other distributions name a class by an entry point of the group ``voice_
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import pkgutil
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pipeline import contracts
 from pipeline.errors import ConfigError
+from pipeline.names import suggest_names
 
 if TYPE_CHECKING:
     from pipeline.engine.contracts import Executor
@@ -121,11 +121,7 @@ def component(kind: Kind, name: str) -> Any:
             return plugin
     if name in list_own_names(kind):
         return vars(importlib.import_module(f"{place.package}.{name}"))[place.contract]
-    near = difflib.get_close_matches(name, list_names(kind), n=2)
-    raise ConfigError(
-        f"there is no component '{name}' among the {kind}",
-        remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(list_names(kind))}",
-    )
+    raise ConfigError(f"there is no component '{name}' among the {kind}", remedy=suggest_names(name, list_names(kind)))
 
 
 def _load(point: EntryPoint) -> Any:

@@ -81,7 +81,6 @@ def query_jobs(jobs: Collection[str], seconds: float = 60.0, accounts: bool = Tr
 
 
 def _run_command(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
-    """What a command prints, and why it is no answer."""
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,

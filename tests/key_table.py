@@ -27,7 +27,7 @@ from pipeline.evaluation.validate import validate
 from pipeline.protocol import trials
 from pipeline.registry import component
 from pipeline.seeds import digest
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import SpeechKey
 from pipeline.stages.settings import Evaluation, Machine
 from pipeline.stages.speech.plan import data_tasks
 

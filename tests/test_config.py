@@ -109,31 +109,11 @@ def test_options_of_ones_own_by_config_dir(tmp_path: Path) -> None:
     assert entered("--config-dir", str(own), "system=[original,mine]") == evaluation
 
 
-def test_every_fault_at_once_with_the_nearest_keys() -> None:
-    found = faults(
-        "foo=1", "dataset.rooot=x", "system.b2.alfa=1", "extractor.campplus.level=loud", "metrc=[asv]",
-        "+x._target_=os.system", "runtime.threads=0",
-    )  # fmt: skip
-    assert set(found) == {
-        "foo", "dataset.rooot", "system.b2.alfa", "extractor.campplus.level", "metrc", "x", "runtime.threads",
-    }  # fmt: skip
-    assert "did you mean root" in found["dataset.rooot"]
-    assert "did you mean alpha" in found["system.b2.alfa"]
-    assert "did you mean metric" in found["metrc"]
-
-
 def test_unknown_options_components_and_labels() -> None:
     assert "did you mean original" in faults("system=[orginal]")[""]
     assert "known: bring_your_scores, demo, kaldi" in faults("recipe=nothing")[""]
     assert "did you mean ge2e" in faults("+extractor.x={name: ge2}")["extractor.x.name"]
     assert "did you mean extractor.ge2e" in faults("extractor=[ge2e]", "extractor.ge2.level=keep")["extractor.ge2"]
-
-
-def test_what_no_part_shows_alone() -> None:
-    assert (
-        "train=default"
-        in faults("extractor=[ecapa]", "extractor.ecapa.source=trained", "train=none")["extractor.ecapa.source"]
-    )
 
 
 def test_code_in_a_configuration_is_refused() -> None:

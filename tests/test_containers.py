@@ -48,8 +48,8 @@ def test_a_whole_file_is_read_whole(tmp_path: Path, kind: str) -> None:
     reference, rate = sounds.decoded(file)
     if kind == "RIFX":  # FFmpeg takes its samples for little-endian
         reference = noise()
-    # FFmpeg gives Opus at 48 kHz, drops the end of ALAC in CAF, and keeps what Vorbis has beyond its end.
-    assert len(wave) * rate == len(reference) * RATE or kind in ("CAF ALAC_16", "OGG VORBIS")
+    # FFmpeg gives Opus at 48 kHz, and keeps what Vorbis has beyond its end.
+    assert len(wave) * rate == len(reference) * RATE or kind == "OGG VORBIS"
     # Codings by blocks fill their last one.
     assert 8001 <= len(wave) < 8001 + 1100
     if rate == RATE:
@@ -79,10 +79,7 @@ def test_a_header_that_counts_less_than_follows_is_refused(tmp_path: Path, kind:
     assert found.kind == "bad-audio" and "header counts" in found.problem
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["WAV PCM_16", "WAV PCM_24", "RIFX", "AIFF PCM_16", "AU PCM_16", "CAF PCM_16", "OGG VORBIS", "MP3 MPEG_LAYER_III"],
-)
+@pytest.mark.parametrize("kind", ["WAV PCM_16", "WAV PCM_24", "RIFX", "OGG VORBIS", "MP3 MPEG_LAYER_III"])
 def test_padding_and_the_tag_of_a_player_are_no_sound(tmp_path: Path, kind: str) -> None:
     file = KINDS[kind](noise())
     plain = read(tmp_path, file)
@@ -105,7 +102,6 @@ def test_chunks_behind_the_sound_are_no_sound(tmp_path: Path) -> None:
     [
         ("wav", "pcm_s16le"),
         ("wav", "pcm_f32le"),
-        ("au", "pcm_s16be"),
         ("flac", "flac"),
         ("opus", "libopus"),
         ("mp3", "libmp3lame"),
@@ -120,12 +116,6 @@ def test_what_an_encoder_wrote_into_a_pipe_is_read_to_the_end(tmp_path: Path, co
         assert len(wave) * rate == len(reference) * RATE and len(wave) >= 8001
         if codec != "libopus":
             assert np.abs(wave - reference).max() < 1e-4
-
-
-@pytest.mark.parametrize(("container", "codec"), [("aiff", "pcm_s16be"), ("w64", "pcm_s16le"), ("caf", "pcm_s16be")])
-def test_what_cannot_be_written_into_a_pipe_is_refused(tmp_path: Path, container: str, codec: str) -> None:
-    found, _ = looked_at(tmp_path, sounds.by_ffmpeg(container, codec, noise(), pipe=True))
-    assert found.kind == "bad-audio"
 
 
 @pytest.mark.parametrize("rate", [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000])
@@ -177,17 +167,6 @@ def test_flac_files_joined_where_a_block_of_reading_ends(tmp_path: Path) -> None
     assert "one behind another" in looked_at(tmp_path, one + one)[0].problem
 
 
-@pytest.mark.parametrize("block", [0, 1])
-def test_flac_of_both_blocking_strategies(tmp_path: Path, block: int) -> None:
-    """FFmpeg's encoder and libFLAC number their frames; the last frame is found either way, and a lower count told."""
-    file = sounds.by_ffmpeg("flac", "flac", noise(30_000)) if block else sounds.encoded("FLAC", "PCM_16", noise(30_000))
-    assert len(read(tmp_path, file)) == 30_000
-    less = sounds.patched(file, 22, (20_000).to_bytes(4, "big"))
-    assert "holds 30000 samples, of which its header counts 20000" in looked_at(tmp_path, less)[0].problem
-    more = sounds.patched(file, 22, (40_000).to_bytes(4, "big"))
-    assert "ends early" in looked_at(tmp_path, more)[0].problem
-
-
 def test_ogg_without_a_page_or_with_a_damaged_one_is_refused(tmp_path: Path) -> None:
     file = sounds.encoded("OGG", "VORBIS", noise(6 * RATE))
     places = sounds.pages(file)
@@ -203,13 +182,16 @@ def test_ogg_without_a_page_or_with_a_damaged_one_is_refused(tmp_path: Path) -> 
     "file",
     [
         lambda: sounds.encoded("VOC", "PCM_16"),
-        lambda: sounds.encoded("IRCAM", "PCM_16"),
+        lambda: sounds.encoded("W64", "PCM_16"),
+        lambda: sounds.encoded("AIFF", "PCM_16"),
+        lambda: sounds.encoded("CAF", "ALAC_16"),
+        lambda: sounds.encoded("AU", "PCM_16"),
         lambda: sounds.encoded("WAV", "G721_32"),
         lambda: sounds.by_ffmpeg("adts", "aac", noise()),
         lambda: sounds.by_ffmpeg("ogg", "flac", noise()),
         lambda: b"\xff" + sounds.mp3(noise()),
     ],
-    ids=["VOC", "IRCAM", "G721", "AAC", "FLAC in Ogg", "MP3 that begins in a frame"],
+    ids=["VOC", "W64", "AIFF", "CAF", "AU", "G721", "AAC", "FLAC in Ogg", "MP3 that begins in a frame"],
 )
 def test_other_kinds_are_refused(tmp_path: Path, file) -> None:
     found, _ = looked_at(tmp_path, file())
@@ -265,10 +247,7 @@ def test_headers_that_promise_much_take_no_memory(tmp_path: Path) -> None:
         "flac": sounds.patched(flac, 21, bytes([flac[21] & 0xF0 | 8])),
         "wav": header(claimed=0x7FFE0000),
         "channels": header(channels=1024, frames=100),
-        **{
-            f"hole {form}": sounds.encoded(form, "PCM_16")
-            for form in ("WAV", "W64", "AIFF", "AU", "CAF", "NIST", "FLAC")
-        },
+        **{f"hole {form}": sounds.encoded(form, "PCM_16") for form in ("WAV", "NIST", "FLAC")},
         "hole OGG": sounds.encoded("OGG", "VORBIS"),
         "hole MP3": sounds.uncounted(sounds.mp3(noise())),
         "hole": b"RIFF\0\0\0\0WAVE",

@@ -163,8 +163,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/engine/code.py": "an example of how a version is written",
         "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",
-        "pipeline/conformance/checks.py": f"{WORD}: how vectors are compared",
-        "pipeline/conformance/work.py": f"{WORD}: how vectors are compared",
+        "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts/extractor.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/products/checks/words.py": f"{WORD}: a similarity",
         "pipeline/metrics/treatment.py": f"{WORD}: a similarity",
@@ -213,7 +212,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },
-    ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
+    ("executors", "processes"): {"pipeline/cli/status.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
         "pipeline/cli/command_line.py": "what is said of launchers, which this replaces",
         "pipeline/cli/doctor.py": "whether jobs could be sent from here",

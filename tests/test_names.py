@@ -1,4 +1,4 @@
-"""Names of files: patterns, and what is guessed of names that fit none."""
+"""Names of files: patterns of them, and ids that are made of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from pipeline.names import Pattern, guess_pattern, make_id, normalise_name
+from pipeline.names import Pattern, make_id, normalise_name
 
 ROWS = [{"utterance": f"s{s}-{n:02d}", "speaker": f"s{s}", "set": "dev"} for s in range(3) for n in range(4)]
 IDS = [row["utterance"] for row in ROWS]
@@ -50,27 +50,3 @@ def test_case_may_be_ignored() -> None:
 def test_what_is_no_pattern(text: str) -> None:
     with pytest.raises(ValueError, match="pattern"):
         Pattern(text)
-
-
-@pytest.mark.parametrize(
-    ("made", "text", "ignore_case"),
-    [
-        (lambda name: f"{name}_anon", "{utterance}_anon", False),
-        (lambda name: f"{name[:2]}_{name}-b", "{speaker}_{utterance}-b", False),
-        (lambda name: f"dev__{name}", "{set}__{utterance}", False),
-        (lambda name: f"{IDS.index(name)}-{name}", "{number}-{utterance}", False),
-        (lambda name: f"{name}_gen_{IDS.index(name)}", "{utterance}_gen_{number}", False),
-        (lambda name: name.upper(), "{utterance}", True),
-    ],
-)
-def test_the_pattern_of_all_names_is_found_and_takes_them(made, text: str, ignore_case: bool) -> None:
-    found = guess_pattern(ROWS, [made(name) for name in IDS])
-    assert found is not None and found.pattern == Pattern(text, ignore_case) and found.files == len(ROWS)
-    assert [found.pattern.wanted(row) for row in ROWS] == [found.pattern.found(made(name)) for name in IDS]
-
-
-def test_nothing_is_guessed_of_other_names() -> None:
-    assert guess_pattern(ROWS, [f"{number:04d}" for number in range(12)]) is None
-    assert guess_pattern(ROWS, []) is None and guess_pattern([], IDS) is None
-    # Two files for each utterance: neither is taken.
-    assert guess_pattern(ROWS, [f"{name}_{n}" for name in IDS for n in (1, 2)]) is None

@@ -45,8 +45,7 @@ def test_what_tells_faults_apart_is_no_cause() -> None:
     assert link.endswith("(and 8 like it: '/disk/1.wav', '/disk/2.wav', '/disk/3.wav', '/disk/4.wav' and 4 more)")
 
 
-def test_where_there_are_more_causes_than_a_screen_holds_some_of_each_kind_are_said() -> None:
+def test_no_more_causes_than_a_screen_holds_are_said() -> None:
     words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(120)]
-    error = DataError("bad", faults=[*(Fault(f"cause {one}", "", "many") for one in words), Fault("rare", "", "few")])
-    found = lines(error)
-    assert len(found) == DataError.MOST + 1 and "  - rare" in found and "  - and 71 more [many]" in found
+    found = lines(DataError("bad", faults=[Fault(f"cause {one}", "", "many") for one in words]))
+    assert len(found) == DataError.MOST + 1 and "  - and 70 more" in found

@@ -64,8 +64,6 @@ __all__ = [
 ]  # fmt: skip
 
 Subtype = Literal["FLOAT", "PCM_16", "PCM_24"]
-
-
 _PCM, _IEEE_FLOAT = 1, 3
 
 
@@ -146,23 +144,18 @@ CANCELLED = 0.1
 """Channels cancel each other if their mean has less than this part of the power that it would have if they had nothing in
 common: for two channels of one level, a correlation below -0.9."""
 
-
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
-
 
 NOTHING_DB = -60.0
 """A band so far below the loudest one of the long-term spectrum holds no speech: fricatives lie above it, also in quiet recordings, and
 what a low-pass filter, a resampler or rounding to 16 bits leaves below."""
 
-
 CUT_DB = -20.0
 """By so much a spectrum falls within two bands where it is cut off."""
 
-
 FRAME, BAND = 512, 8
 """Samples of a frame up to 24 kHz, and more above; of its spectrum so many lines make a band: 250 Hz at 16 kHz."""
-
 
 _TAGS = 1 << 26  # bytes of a file for all that is no sound
 

@@ -15,22 +15,15 @@ from pipeline.audio.rates import resample
 
 RATE = 8_000
 
-
 BAND_HZ = (300.0, 3_400.0)
 """What every channel and coding of speech keeps, telephones too."""
-
 
 LONGEST_SECONDS = 600.0
 """So much of the start of each recording is compared."""
 
-
 # The peak may lie between two samples: the correlation is interpolated by a windowed sinc over so many samples on either side.
 _REACH, _STEPS = 32, 8
-
-
 _PLACES = np.arange(-_REACH, _REACH + 1) - np.arange(-_STEPS, _STEPS + 1)[:, None] / _STEPS
-
-
 _SINC = np.sinc(_PLACES) * np.cos(np.pi * _PLACES / (2 * _REACH + 4)) ** 2
 
 

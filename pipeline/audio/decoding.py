@@ -21,18 +21,14 @@ from pipeline.errors import DataError
 # Raised when a file that was read before gives other samples.
 VERSION = "audio opening 2"
 
-
 BLOCK = 1 << 18
 """Samples a channel that are decoded at a time, so that a file of any length needs little more than its waveform."""
-
 
 LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
 """Sampling rates in Hz outside of which a header is taken to be wrong: speech needs the first, no recorder has more."""
 
-
 MOST_CHANNELS = 32
 """More than the largest arrays of microphones in speech corpora record into one file."""
-
 
 # fmt: off
 EXTENSIONS = (
@@ -42,10 +38,7 @@ EXTENSIONS = (
 # fmt: on
 """By these a folder's audio is found, in either case. What a file is, its content decides."""
 
-
 _NO_COUNT = (1 << 63) - 1  # samples by libsndfile of a file whose header leaves them open
-
-
 _UNKNOWN_KIND = (1, 4)  # libsndfile's errors for a format and for a coding that it does not know
 
 
@@ -199,10 +192,8 @@ def explain_unreadable(path: Path, error: Exception) -> DataError:
 
 _FIRST_ROOM = 1 << 24  # samples for which room is made before any is decoded
 
-
 # A file that is touched while it is decoded is decoded again, so often.
 _ATTEMPTS = 3
-
 
 # No file system in use tells two writes apart that lie closer together (FAT: 2 s).
 _TICK_NS = 2_000_000_000

@@ -17,7 +17,6 @@ import numpy as np
 Resampler = Literal["soxr_hq", "torchaudio_sinc"]
 """Ways to change the sampling rate: libsoxr's HQ recipe, or ``torchaudio.functional.resample`` with its defaults."""
 
-
 RESAMPLER: Resampler = "soxr_hq"
 
 

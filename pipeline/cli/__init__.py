@@ -5,13 +5,13 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 
 from pipeline.cli import failures, output
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.names import suggest_names
 from pipeline.version import __version__
 
 VERBS = {
@@ -20,15 +20,15 @@ VERBS = {
     "train": "train the extractors whose source is `trained`, print where the weights are",
     "status": "how far a run is, where, and what failed: status [RUN] [--follow] (see status --help)",
     "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
-    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
+    "validate": "check the configuration, and the audio of external systems: [--html FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
-    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables, scorecard (see export --help)",
+    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables (see export --help)",
     "doctor": "whether this machine will do: versions, devices, disks, models, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
     "help": "help [TOPIC]: what there is to choose and to set: help, help system, help extractor.campplus",
-    "store": "store ls|du|why|verify|gc: look after stored results (see store --help)",
+    "store": "store ls|why|verify|gc: look after stored results (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
@@ -65,7 +65,6 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; the exit status."""
     output.take_any_text()
     try:
-        failures.check_version(arguments)
         return _dispatch(list(arguments))
     except PipelineError as error:
         failures.list_all_faults(error)
@@ -78,20 +77,10 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     except Exception as error:
-        return _explain(error, arguments)
-
-
-def _explain(error: Exception, arguments: Sequence[str]) -> int:
-    """Say what no part of the project has explained; the exit status."""
-    explained: PipelineError | None = None
-    if isinstance(error, ImportError):
-        explained = failures.explain_import(error, arguments)
-    if isinstance(error, UnicodeEncodeError):
-        explained = failures.explain_odd_name(error)
-    status, text = failures.describe_failure(explained or error)
-    if text:
-        print(text, file=sys.stderr)
-    return status
+        status, text = failures.describe_failure(error)
+        if text:
+            print(text, file=sys.stderr)
+        return status
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -107,7 +96,5 @@ def _dispatch(arguments: list[str]) -> int:
     if not verb or verb.startswith("-") or "=" in verb:
         verb, words = "run", arguments
     if verb not in MODULES:
-        near = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
-        raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
+        raise ConfigError(f"there is no verb `{verb}`", remedy=suggest_names(verb, VERBS))
     return int(importlib.import_module(f"pipeline.cli.{MODULES[verb]}").main(verb, words))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import yaml
 from pipeline import conformance, host
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
+from pipeline.names import suggest_names
 from pipeline.registry import COMPONENT_KINDS, Kind, component, list_names
 from pipeline.tables import bounds
 from pipeline.weights.find import default_models
@@ -26,36 +26,22 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse(arguments)
     host.use_cache_folder(host.find_cache_folder())
-    kinds = [kind for kind in COMPONENT_KINDS if options.name in _names(kind) and options.kind in (None, kind)]
+    names = {kind: list_names(kind) for kind in COMPONENT_KINDS}
+    kinds = [kind for kind in COMPONENT_KINDS if options.name in names[kind]]
     if not kinds:
-        component_names = sorted({name for kind in COMPONENT_KINDS for name in _names(kind)})
-        near = difflib.get_close_matches(options.name, component_names, n=2)
-        raise ConfigError(
-            f"there is no component '{options.name}'" + (f" among the {options.kind}" if options.kind else ""),
-            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(component_names)}",
-        )
-    faults: list[Fault] = []
-    for kind in kinds:
-        faults += _checked(kind, options)
+        remedy = suggest_names(options.name, sorted({name for own in names.values() for name in own}))
+        raise ConfigError(f"there is no component '{options.name}'", remedy=remedy)
+    faults = [fault for kind in kinds for fault in _checked(kind, options)]
     if faults:
-        count = f"{len(faults)} place{'s' if len(faults) > 1 else ''}"
         raise ConfigError(
-            f"'{options.name}' breaks its contract in {count}",
+            f"'{options.name}' breaks its contract",
             remedy="pipeline/contracts/ says what a component of each kind has",
             faults=faults,
         )
     return 0
 
 
-def _names(kind: Kind) -> list[str]:
-    try:
-        return list_names(kind)
-    except ModuleNotFoundError:
-        return []
-
-
 def _checked(kind: Kind, options: argparse.Namespace) -> list[Fault]:
-    """Look at one component, and print what was looked at; its faults."""
     where = f"{kind}: {options.name}"
     try:
         cls = component(kind, options.name)
@@ -96,9 +82,6 @@ def _parser() -> Parser:
     )
     parser.add_argument("name", help="name of the component, as in the configuration")
     parser.add_argument("settings", nargs="*", metavar="FIELD=VALUE", help="settings that have no default")
-    parser.add_argument(
-        "--kind", choices=list(COMPONENT_KINDS), help="which one, if components of several kinds have this name"
-    )
     parser.add_argument("--models", help="the folder of weights, paths.models")
     parser.add_argument("--weights", help="a folder of weights that a training made")
     return parser

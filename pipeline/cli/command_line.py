@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli.failures import ODD_NAME, show_bytes
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation.labels import LONGEST
+from pipeline.names import LONGEST_LABEL
 from pipeline.tables.bounds import DEEPEST, depth
 
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
@@ -144,7 +145,8 @@ class CommandLine:
             yield [override.forced for override in self.overrides], ""
             return
         last = {override.key: override for override in self.overrides}
-        swept = [place for place, override in enumerate(last.values()) if _is_sweep(override.text)]
+        parsed = [parse_override(override.text) for override in last.values()]
+        swept = [place for place, each in enumerate(parsed) if each is not None and each.is_sweep_override()]
         for job in itertools.product(*(override.choices(list_options) for override in last.values())):
             yield list(job), " ".join(job[place].removeprefix("++") for place in swept)
 
@@ -166,7 +168,7 @@ def read_command_line(
     Raises:
         ConfigError: what cannot be read, all of it at once, each with the override as it must be written.
     """
-    usage = " ".join([*(f"[{name}{'' if 'action' in more else ' FILE'}]" for name, more in options), "OVERRIDES"])
+    usage = " ".join([*(f"[{name}]" for name, _ in options), "OVERRIDES"])
     parser, flags = (Parser(prog=verb, add_help=False, allow_abbrev=False) for _ in range(2))
     parser.remedy = flags.remedy = f"voice-privacy {verb} {usage}"
     flags.add_argument("--cfg", "-c", choices=["job"])
@@ -198,7 +200,7 @@ def _find_folder(text: str) -> Path:
     folder = Path(text).expanduser().absolute()
     if not text or not folder.is_dir():
         raise ConfigError(
-            "--config-dir names no folder" + (": it is a file" if text and folder.is_file() else ""),
+            "--config-dir names no folder",
             where=str(folder) if text else "--config-dir=",
             remedy="give the folder that holds the groups: --config-dir DIR, with DIR/system/NAME.yaml in it",
         )
@@ -206,37 +208,29 @@ def _find_folder(text: str) -> Path:
 
 
 def _read_overrides(words: Sequence[str], sweeps: bool) -> list[Override]:
-    faults: list[Fault] = []
-    overrides = []
-    for word in words:
-        override = _read_override(word, sweeps)
-        if isinstance(override, Fault):
-            faults.append(override)
-        else:
-            overrides.append(override)
+    read = [_read_override(word, sweeps) for word in words]
+    faults = [each for each in read if isinstance(each, Fault)]
     if faults:
-        many = len(faults) > 1
         raise ConfigError(
-            f"{len(faults)} overrides of the command line cannot be read as they stand"
-            if many
-            else "an override of the command line cannot be read as it stands",
+            "the command line cannot be read as it stands",
             where="the command line",
-            remedy="write it as below, quotes included" if not many else "write them as below, quotes included",
+            remedy="write each as below, quotes included",
             faults=faults,
         )
-    return overrides
+    return [each for each in read if isinstance(each, Override)]
 
 
 def _read_override(word: str, sweeps: bool) -> Override | Fault:
-    """An override as Hydra reads it, or what is wrong with it."""
     key, equals, value = word.partition("=")
     name = key.lstrip("+~")
     fault = _find_fault(word, key, equals, value)
-    if fault is not None or not equals:
-        return fault or Override(word, key, word)
+    if fault is not None:
+        return fault
+    plain = Override(word, key, word)
+    if not equals:
+        return plain
     if name in DEFAULTS and not _strip_quotes(value).strip():
         return Fault(f"an empty path; leave it out, or write: {key}={DEFAULTS[name]}", word)
-    plain = Override(word, key, word)
     parsed = parse_override(word)
     if parsed is None:
         if plain.is_group and value[:1] in _CLOSERS and not value.rstrip().endswith(_CLOSERS[value[0]]):
@@ -253,7 +247,6 @@ def _read_override(word: str, sweeps: bool) -> Override | Fault:
 
 
 def _find_fault(word: str, key: str, equals: str, value: str) -> Fault | None:
-    """What is wrong with a word before its value is looked at."""
     name = key.lstrip("+~")
     if word.startswith("-"):
         write = f"; write: {shlex.quote(word.lstrip('-'))}" if equals else "; see voice-privacy --help"
@@ -264,15 +257,17 @@ def _find_fault(word: str, key: str, equals: str, value: str) -> Fault | None:
         return Fault(
             "neither a flag nor KEY=VALUE: a verb comes first, and an override with blanks wants quotes around it", word
         )
+    if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):
+        return Fault(f"the name of a file is not UTF-8: {ODD_NAME}", show_bytes(word))
     if re.match(r"hydra\b", name):
         instead = "; jobs on a cluster: executor=slurm" if re.match("hydra.(launcher|sweeper)", name) else ""
         return Fault(f"Hydra's own part is not for a configuration: leave it out{instead}", word)
-    long = next((part for part in name.split(".") if len(part) > LONGEST), "")
+    long = next((part for part in name.split(".") if len(part) > LONGEST_LABEL), "")
     if long:
         # Hydra asks the file system for a group of this name, which is an error of its own.
-        write = shlex.quote(f"{key.replace(long, long[:LONGEST])}={value}")
+        write = shlex.quote(f"{key.replace(long, long[:LONGEST_LABEL])}={value}")
         shown = word.replace(long, f"{long[:20]}...")
-        return Fault(f"a label of {len(long)} characters: at most {LONGEST} are taken; write: {write}", shown)
+        return Fault(f"a label of {len(long)} characters: at most {LONGEST_LABEL} are taken; write: {write}", shown)
     if equals and (not _PLAIN_KEY.fullmatch(key) or parse_override(f"{key}=1") is None):
         return Fault("keys and labels on the command line are letters a to z, digits, _ and -", word)
     return None
@@ -366,11 +361,6 @@ def _is_element(text: str) -> bool:
     return parsed is not None and not parsed.is_sweep_override()
 
 
-def _is_sweep(text: str) -> bool:
-    parsed = parse_override(text)
-    return parsed is not None and bool(parsed.is_sweep_override())
-
-
 def parse_override(text: str) -> Any:
     """An override as Hydra reads it; None if it cannot."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -388,7 +378,6 @@ def _asks(value: str) -> bool:
 
 
 def _strip_quotes(value: str) -> str:
-    """A text without the quotes around it."""
     inside = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if inside and not _exists(value) else value
 

@@ -7,7 +7,6 @@ programs, and of Hydra itself is refused all the same, for a run would go by it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import shlex
 import sys
@@ -19,10 +18,11 @@ from typing import Any
 from pipeline.cli import failures, option_files, output
 from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
 from pipeline.engine.stop import Stopped
-from pipeline.errors import ConfigError, DataError, Fault, PipelineError
+from pipeline.errors import ConfigError, Fault, PipelineError
 from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
 from pipeline.files import find_assets as assets
+from pipeline.names import suggest_names
 from pipeline.registry import component
 from pipeline.stages.settings import Evaluation
 
@@ -33,8 +33,6 @@ chooses what is read from it."""
 SET_BY_HYDRA = ("overrides", "runtime", "searchpath", "job")
 """Parts of Hydra's node that differ from one composition to the next."""
 FROM_SCORE_FILES = ("system", "extractor", "attacker", "backend", "train")
-WIDTH = 100
-"""Letters of an error that stand in the table of jobs."""
 _LOCK = threading.RLock()
 
 log = logging.getLogger(__name__)
@@ -65,27 +63,16 @@ class Job:
         values = _without_given(_resolve(self.composed, self.line), self.line)
         return _without_unchosen(values, self.line, self.recipe)
 
-    def evaluation(
-        self, values: dict[str, Any], without_models: bool = False, without_data: bool = False
-    ) -> Evaluation:
+    def evaluation(self, values: dict[str, Any], without_models: bool = False) -> Evaluation:
         """The checked evaluation; faults name the option file that they stand in.
 
         Raises:
             ConfigError: all faults at once.
         """
-        options = {group: [choice] for group, choice in self.choices.items() if choice is not None}
-        options |= self.line.chosen
-        failures.refuse_odd_names(values)
-        option_files.refuse_empty(self.line, options)
         try:
-            try:
-                return validate(values, self.recipe, without_models)
-            except DataError:
-                if not without_data:
-                    raise
-                return validate(values, self.recipe, without_models, without_data)
+            return validate(values, self.recipe, without_models)
         except ConfigError as error:
-            raise option_files.locate_faults(error, self.line, options) from None
+            raise option_files.locate_faults(error, self.line) from None
 
 
 def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
@@ -107,14 +94,13 @@ def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     return job.evaluation(values), values
 
 
-def evaluate_each(line: CommandLine, action: Action, without_models: bool = False, without_data: bool = False) -> int:
+def evaluate_each(line: CommandLine, action: Action, without_models: bool = False) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
     Args:
         line: the command line.
         action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
         without_models: the action looks at data alone, so that no model or vector has to be there.
-        without_data: where the folder of the data set is not what it should be, the action gets what can be told without it.
 
     Returns:
         The exit status; of a sweep the highest of its jobs.
@@ -127,7 +113,7 @@ def evaluate_each(line: CommandLine, action: Action, without_models: bool = Fals
 
     def carry_out(job: Job) -> int:
         values = job.values()
-        evaluation = job.evaluation(values, without_models, without_data)
+        evaluation = job.evaluation(values, without_models)
         try:
             return action(evaluation, values)
         except PipelineError as error:
@@ -156,14 +142,14 @@ def _show(job: Job) -> None:
 
 def _carry_out_all(jobs: Sequence[Job], carry_out: Callable[[Job], int]) -> int:
     """Each job after the other; what fails is named at once, and the others go on. The highest exit status."""
-    endings: list[tuple[str, int, str]] = []
+    endings: list[tuple[str, int]] = []
     stopped = 0
     for number, job in enumerate(jobs):
         name = f"job {number}" + (f" ({job.varied})" if job.varied else "")
         if stopped:
-            endings.append((name, 0, "not run, because the sweep was stopped before"))
+            log.info("%s: not run, because the sweep was stopped before", name)
             continue
-        status, text = 0, ""
+        text = ""
         try:
             status = carry_out(job)
         except Stopped as error:
@@ -173,16 +159,13 @@ def _carry_out_all(jobs: Sequence[Job], carry_out: Callable[[Job], int]) -> int:
             status, text = failures.describe_failure(error)
         if text:
             print(f"{name}: {text}", file=sys.stderr, flush=True)
-        endings.append((name, status, text))
-    highest = max(status for _, status, _ in endings)
-    bad = sum(bool(text) for _, _, text in endings)
-    if bad and len(endings) > 1:
-        log.info("%d of %d jobs did not end well; the exit status is the highest, %d:", bad, len(endings), highest)
-        for name, status, text in endings:
-            lines = text.strip().splitlines() or [""]
-            first = lines[-1 if status == 1 else 0]
-            short = first if len(first) <= WIDTH else f"{first[: WIDTH - 1]}…"
-            log.info("  %s: exit %d%s", name, status, f", {short}" if short else "")
+        endings.append((name, status))
+    bad = [f"{name}: exit {status}" for name, status in endings if status]
+    highest = max(status for _, status in endings)
+    if bad and len(jobs) > 1:
+        log.info("%d of %d jobs did not end well; the exit status is the highest, %d:", len(bad), len(jobs), highest)
+        for line in bad:
+            log.info("  %s", line)
     return highest
 
 
@@ -197,7 +180,8 @@ def list_recipes() -> list[str]:
 def list_options(group: str, line: CommandLine | None = None) -> list[str]:
     """The names that can be chosen of a group, those of option files among them."""
     names = list_recipes() if group == "recipe" else [path.stem for path in (assets("conf") / group).glob("*.yaml")]
-    own = [file.name for file in option_files.list_files(line.folders)] if line is not None else []
+    files = option_files.list_files(line.folders) if line is not None else []
+    own = [file.name for file in files if file.group == group]
     return sorted({*names, *own})
 
 
@@ -210,7 +194,7 @@ def compose_jobs(line: CommandLine) -> list[Job]:
     from hydra import compose as compose_by_hydra
     from hydra import initialize_config_dir
 
-    option_files.refuse_endless(line.folders)
+    option_files.refuse_unreadable(line)
     # In quotes, a path may hold blanks and commas.
     folders = ",".join(quote(f"file://{folder}") for folder in line.folders)
     search = [f"hydra.searchpath=[{folders}]"] if folders else []
@@ -273,7 +257,6 @@ def _store_options(line: CommandLine) -> None:
 
 @contextlib.contextmanager
 def _explaining(line: CommandLine) -> Iterator[None]:
-    """Composition by Hydra: what it raises, said to people."""
     import yaml
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -285,16 +268,12 @@ def _explaining(line: CommandLine) -> Iterator[None]:
             raise
         except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, RecursionError) as error:
             guard.refuse(line)
-            option_files.refuse_unreadable(line, error)
+            if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+                option_files.refuse_unreadable(line, unnamed=True)
             raise _explain(error, line) from error
 
 
 def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
-    """The configuration as plain values, without Hydra's node.
-
-    Raises:
-        ConfigError: a variable that may not be read, or ``${…}`` that stands for nothing.
-    """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -303,7 +282,6 @@ def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
             own = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
             plain = OmegaConf.to_container(own, resolve=True)
         except OmegaConfBaseException as error:
-            option_files.ask_all(own)
             guard.refuse(line)
             key = str(error.full_key or "")
             raise ConfigError(
@@ -316,33 +294,23 @@ def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
 
 
 def _explain(error: Exception, line: CommandLine) -> ConfigError:
-    """What to say of a configuration that cannot be composed."""
-    text, message = str(error), _first_line(error)
+    text = str(error)
     group = next((group for group in GROUPS if f"'{group}/" in text), "")
-    if not group:
+    wanted = text.split(f"'{group}/")[1].split("'")[0] if group else ""
+    if not group or any((file.group, file.name) == (group, wanted) for file in option_files.list_files(line.folders)):
         told = [each.word for each in line.overrides if each.word in text or each.key.lstrip("+~") in text]
         return ConfigError(
-            f"the configuration cannot be composed: {message}",
+            f"the configuration cannot be composed: {_first_line(error)}",
             where=", ".join(told),
-            remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is",
+            remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is; an option file needs its "
+            "package line and defaults as in conf/ or recipes/",
         )
-    wanted = text.split(f"'{group}/")[1].split("'")[0]
-    own = {file.name: file.path for file in option_files.list_files(line.folders) if file.group == group}
-    if wanted in own:
-        return ConfigError(
-            f"the option file cannot be composed: {message}",
-            where=str(own[wanted]),
-            remedy="correct its head: the package line and the defaults, as in conf/ or recipes/",
-        )
-    names = sorted({*list_options(group), *own})
-    near = difflib.get_close_matches(wanted, names, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    moved = option_files.find_misplaced(group, wanted, line.folders)
+    misplaced = option_files.find_misplaced(wanted, line.folders)
     return ConfigError(
         f"there is no option '{wanted}' in the group {group}",
         where=f"{group}={wanted}",
-        cause="the file of this name lies elsewhere" if moved else "",
-        remedy=moved or f"{hint}known: {', '.join(names)}; options of your own are found with --config-dir DIR",
+        cause=f"{misplaced} is not {group}/{wanted}.yaml in the folder of options" if misplaced else "",
+        remedy=f"{suggest_names(wanted, list_options(group, line))}; options of your own are found with --config-dir DIR, as DIR/{group}/NAME.yaml",
     )
 
 
@@ -355,28 +323,17 @@ def _first_line(error: BaseException) -> str:
 
 
 def _refuse_foreign(composed: Any, plain: Any, line: CommandLine) -> None:
-    """Refuse folders, Hydra's own part, and programs, where the command line itself does not set them.
-
-    Args:
-        composed: with option files.
-        plain: without.
-        line: the command line.
-
-    Raises:
-        ConfigError: each key, with the file and line that sets it.
-    """
+    """Refuse folders, Hydra's own part, and programs, where the command line itself does not set them."""
     from omegaconf import OmegaConf
 
     plain_values, values = (OmegaConf.to_container(config, resolve=False) for config in (plain, composed))
     keys = [key for name in OWN for key in _list_changed(name, _select(plain_values, name), _select(values, name))]
     faults = []
     for key in keys:
-        if key.startswith("hydra.") or not line.sets(key):
-            what = (
-                "is Hydra's, and not for a configuration"
-                if key.startswith("hydra.")
-                else "is taken from the command line and the environment alone; if it is yours, give it there"
-            )
+        if key.startswith("hydra."):
+            faults.append(Fault(f"{key} is Hydra's, and not for a configuration", option_files.find_key(key, line)))
+        elif not line.sets(key):
+            what = "is taken from the command line and the environment alone; if it is yours, give it there"
             faults.append(Fault(f"{key} {what}", option_files.find_key(key, line)))
     for label, command in _list_commands(composed):
         key = f"system.{label}.command"
@@ -385,14 +342,11 @@ def _refuse_foreign(composed: Any, plain: Any, line: CommandLine) -> None:
             what = f"is a program that the run would start; if it is yours, give it on the command line: {override}"
             faults.append(Fault(f"{key} {what}", option_files.find_key(key, line)))
     if faults:
-        many = len(faults) > 1
         raise ConfigError(
-            f"the configuration sets {f'{len(faults)} keys' if many else 'a key'} that it may not"
-            + ("" if many else f": {faults[0].what}"),
-            where="; ".join(dict.fromkeys(fault.where for fault in faults if fault.where)),
+            "the configuration sets what it may not",
             cause="an option file of somebody else, or a habit from other projects: nothing in a configuration names code here",
             remedy="leave it out",
-            faults=faults if many else (),
+            faults=faults,
         )
 
 
@@ -403,7 +357,6 @@ def _select(values: Any, key: str) -> Any:
 
 
 def _list_changed(name: str, before: Any, after: Any) -> list[str]:
-    """The keys of a node that are not as they must be."""
     if before == after:
         return []
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -460,11 +413,7 @@ def _without_unchosen(values: dict[str, Any], line: CommandLine, recipe: str) ->
 
 
 def _without_given(values: dict[str, Any], line: CommandLine) -> dict[str, Any]:
-    """Without what score files say themselves, where score files are evaluated: who attacks what, and with what.
-
-    Raises:
-        ConfigError: the command line chooses what the files say, or metrics that need more than scores of trials.
-    """
+    """Without what score files say themselves, where score files are evaluated: who attacks what, and with what."""
     dataset = values.get("dataset")
     if not isinstance(dataset, Mapping) or dataset.get("name") != "scores":
         return values

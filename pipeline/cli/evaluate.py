@@ -59,7 +59,6 @@ def run(arguments: Sequence[str], settings: Evaluation, values: dict[str, Any]) 
 
 
 def _say_sent(sent: evaluation.Sent) -> int:
-    """Say where a run goes on that was sent elsewhere; the exit status."""
     folder = shlex.quote(str(sent.folder))
     others = f", {sent.shared} are done by jobs of other runs" if sent.shared else ""
     print(

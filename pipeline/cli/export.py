@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import log_to_stderr
-from pipeline.errors import ConfigError, Fault
+from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.evaluation import Result
     from pipeline.report.board import ShownRun
-    from pipeline.report.scorecard.card import Card
 
 log = logging.getLogger(__name__)
 
 FORMATS = ("markdown", "latex", "csv", "bibtex")
-WHAT = ("leaderboard", "table", "scorecard")
+WHAT = ("leaderboard", "table")
 BOOKTABS = "% needs \\usepackage{booktabs}\n"
 
 
@@ -37,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     log_to_stderr()
     options = _parser().parse(arguments)
+    from pipeline import evaluation
+    from pipeline.engine import usage
+
     if options.format == "bibtex" and options.what:
         raise ConfigError(
             "BibTeX is of the program and its sources, not of a table",
@@ -44,15 +46,14 @@ def main(arguments: Sequence[str]) -> int:
             remedy=_command(options.runs, "bibtex"),
         )
     root = find_root(options.root)
-    runs = _read(options.runs, root, options)
+    folders = dict.fromkeys(usage.find_run(root, name).resolve() for name in options.runs)  # each once
+    runs = [evaluation.read(folder) for folder in folders]
     if options.format in ("csv", "bibtex"):
         _warn(runs)
     if options.format == "bibtex":
         text = _bibtex(runs)
     elif options.what == "table":
         text = _table(runs, options.format)
-    elif options.what == "scorecard":
-        text = _scorecard(runs, options)
     else:
         text = _leaderboard(runs, options)
     print(text, end="")
@@ -65,80 +66,22 @@ def _parser() -> Parser:
         description="Print tables of finished runs for a paper, or for another program: voice-privacy export RUN --format latex > "
         "table.tex. Of several runs, one table.",
     )
-    parser.overrides = ("paths.root", "recipe")
+    parser.overrides = ("paths.root",)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="latex needs the package booktabs")
     parser.add_argument(
         "--what",
         choices=WHAT,
-        help="leaderboard (the default): one row a system, best first, with the sentence that answers; table: the tables of all "
-        "metrics; scorecard: published numbers beside those of a run",
+        help="leaderboard (the default): one row a system, best first, with the sentence that answers; table: the tables of all metrics",
     )
     parser.add_argument("--subset", action="append", default=[], help="a subset of the leaderboard; again for more")
-    parser.add_argument("--recipe", default="", help="whose scorecard, where it is not that of the run's recipe")
     parser.add_argument("--root", help="where the runs lie: their paths.root ($VOICE_PRIVACY_ROOT, else ./exp)")
     return parser
 
 
 def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequence[str] = ()) -> str:
-    """A command line of this verb, ready to paste."""
     options = ["--format", kind, *(["--what", what] if what else []), *more]
     return shlex.join(["voice-privacy", "export", *map(str, runs), *options])
-
-
-# -------------------------------------------------------------------------------------------------------------- reading
-
-
-def _read(names: Sequence[str], root: Path, options: argparse.Namespace) -> list[Result]:
-    """The runs, each once."""
-    from pipeline import evaluation
-
-    folders = list(dict.fromkeys(_folder(name, root, options).resolve() for name in names))
-    return [evaluation.read(folder) for folder in folders]
-
-
-def _folder(name: str, root: Path, options: argparse.Namespace) -> Path:
-    """The folder of a finished run.
-
-    Raises:
-        ConfigError: it is none; with the runs that are there.
-    """
-    from pipeline.tables import run_files, status
-
-    named_path, below = Path(name).expanduser(), root / "runs" / name
-    folder = named_path if named_path.is_dir() or not below.is_dir() else below
-    if (folder / "results.parquet").is_file():
-        return folder
-    if (folder / status.FILE).is_file() or (folder / "overrides.txt").is_file():
-        record = status.settle(folder)
-        followed = shlex.join(["voice-privacy", "status", str(folder), "--follow"])
-        raise ConfigError(
-            f"'{name}' is no finished run: it has no results.parquet",
-            where=str(folder),
-            cause=status.in_words(record),
-            remedy=f"{followed} && {_command([folder], options.format, options.what or '')}"
-            if record.get("state") in ("running", status.SUBMITTED)
-            else run_files.describe_rerun(folder),
-        )
-    finished = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
-    runs = {path.name: path for path in finished}
-    near = difflib.get_close_matches(named_path.name, runs, n=1) or sorted(runs)[-1:]
-    raise ConfigError(
-        f"'{name}' is no run" if folder.exists() else f"there is no run '{name}'",
-        where=str(folder.absolute()),
-        cause="the name is misspelt, or paths.root of the run is another folder than " + str(root),
-        remedy=_command([runs[near[0]]], options.format, options.what or "")
-        if near
-        else "name a folder with a results.parquet, or the paths.root of your runs with --root DIR",
-    )
-
-
-def _finished(folder: Path) -> list[Path]:
-    """The finished runs in a folder."""
-    try:
-        return [path for path in folder.iterdir() if path.name[0] != "." and (path / "results.parquet").is_file()]
-    except OSError:
-        return []
 
 
 def label_runs(runs: Sequence[Result]) -> dict[str, Result]:
@@ -166,21 +109,17 @@ def _limits(named: Mapping[str, Result]) -> list[str]:
 
 
 def _warn(runs: Sequence[Result]) -> None:
-    """Say what must be known first where the format has no place for it."""
     for run in runs:
         begins = f"{run.folder.name}: " if len(runs) > 1 else ""
         for limit in run.limits:
             log.warning("%s%s", begins, limit)
-        for kind, meaning in (
-            ("partial", "do not stand on everything that was expected (status: partial); do not compare them"),
-            (
-                "incomplete",
-                "have no value, since it would not stand on everything that was expected (status: incomplete)",
-            ),
-        ):
+        for kind, meaning in {"partial": "are marked, and not to be compared", "incomplete": "have no value"}.items():
             count = int((run.rows["status"] == kind).sum())
             if count:
-                log.warning("%s%d of %d results %s", begins, count, len(run.rows), meaning)
+                log.warning(
+                    "%s%d of %d results do not stand on everything that was expected: they %s (status: %s)",
+                    begins, count, len(run.rows), meaning, kind,
+                )  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
@@ -193,7 +132,13 @@ def _leaderboard(runs: Sequence[Result], options: argparse.Namespace) -> str:
 
     lacking = [run for run in runs if not len(run.leaderboard)]
     if lacking:
-        raise _no_leaderboard(lacking, options)
+        raise ConfigError(
+            "there is no leaderboard: it ranks systems by the strongest attack on them, and there is none",
+            where=", ".join(str(run.folder) for run in lacking),
+            cause="the run has no metric of trials or no attacker, or an earlier version made it",
+            remedy=f"all that was measured: {_command(options.runs, options.format, 'table')}; or run it again with an attacker and "
+            "a metric that reads trials",
+        )
     named = label_runs(runs)
     if options.format == "csv":
         return _csv({name: _wanted(run.leaderboard, options) for name, run in named.items()}, named)
@@ -207,11 +152,6 @@ def _leaderboard(runs: Sequence[Result], options: argparse.Namespace) -> str:
 
 
 def _wanted(table: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
-    """The rows of the subsets that are asked for.
-
-    Raises:
-        ConfigError: there is no such subset.
-    """
     if not options.subset:
         return table
     subsets = list(dict.fromkeys(table["subset"].astype(str)))
@@ -227,29 +167,7 @@ def _wanted(table: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
     return table[table["subset"].isin(options.subset)]
 
 
-def _no_leaderboard(lacking: Sequence[Result], options: argparse.Namespace) -> ConfigError:
-    """What to say of runs without a leaderboard."""
-    from pipeline.tables import run_files
-
-    table = f"all that was measured: {_command(options.runs, options.format, 'table')}"
-    old = [run for run in lacking if not (run.folder / "leaderboard.parquet").is_file()]
-    faults = [
-        Fault("was made by an earlier version" if run in old else "nobody attacked by trials", str(run.folder))
-        for run in lacking
-    ]
-    return ConfigError(
-        "there is no leaderboard: it ranks systems by the strongest attack on them, and there is none",
-        where=str(lacking[0].folder),
-        cause="an earlier version made the run" if old else "the run has no metric of trials, or no attacker",
-        remedy=f"{table}; or {run_files.describe_rerun(old[0].folder)}"
-        if old
-        else f"{table}; or run it again with an attacker and a metric that reads trials",
-        faults=faults if len(lacking) > 1 else [],
-    )
-
-
 def _csv(parts: Mapping[str, pd.DataFrame], named: Mapping[str, Result]) -> str:
-    """Tables as CSV, numbers in full; of several runs with a column that names the run."""
     import pandas as pd
 
     from pipeline.tables import csv
@@ -286,52 +204,6 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     if latex:
         return begins + f"{escape_latex(which)}\n\n" + summaries.to_latex(rows, systems)
     return begins + f"{escape_markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
-
-
-def _scorecard(runs: Sequence[Result], options: argparse.Namespace) -> str:
-    from pipeline.report.scorecard import output
-    from pipeline.tables import run_files
-
-    if len(runs) > 1:
-        raise ConfigError(
-            "a scorecard is of one run",
-            where=", ".join(str(run.folder) for run in runs),
-            remedy=_command([runs[0].folder], options.format, "scorecard"),
-        )
-    folder = runs[0].folder
-    scored = _card(folder, options)
-    if options.format == "csv":
-        return output.to_csv(scored)
-    write = output.to_latex if options.format == "latex" else output.to_markdown
-    return write(scored, run_files.read_limits(folder))
-
-
-def _card(folder: Path, options: argparse.Namespace) -> Card:
-    """The scorecard of a run by its recipe, or by the one that is asked for.
-
-    Raises:
-        ConfigError: there is none, or several rows stand for one cell.
-    """
-    from pipeline.report.scorecard import card
-    from pipeline.report.scorecard import runs as of_runs
-    from pipeline.report.scorecard import settings as scorecards
-
-    own = of_runs.read_recipe(folder)
-    recipe = options.recipe or own
-    changes = [of_runs.read_changes(folder)] if recipe == own else []
-    settings = scorecards.read(recipe, *changes) if recipe else None
-    if settings is None:
-        recipes = scorecards.names()
-        near = difflib.get_close_matches(recipe, recipes, n=1) or recipes[:1]
-        raise ConfigError(
-            f"the recipe '{recipe}' has no scorecard" if recipe else "this run is of no recipe, and has no scorecard",
-            where=f"--recipe {recipe}" if options.recipe else str(folder),
-            cause="" if options.recipe else "nothing that was published is said to be comparable with it",
-            remedy=f"{_command([folder], options.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(recipes)}",
-        )
-    scored = of_runs.make_card_of_run(folder, settings)
-    card.refuse_ambiguous(scored, folder)
-    return scored
 
 
 def _bibtex(runs: Sequence[Result]) -> str:

@@ -13,10 +13,9 @@ import numpy as np
 from pipeline import metrics
 from pipeline.cli import score_disclosure
 from pipeline.cli.options import Parser
-from pipeline.cli.score_report import Report, check_order, check_output, warn, write
+from pipeline.cli.score_report import Report, check_order, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.joins import JoinedTrials
-from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator
@@ -27,6 +26,7 @@ INTERVALS = (
     "tpr_at_fpr.0.01", "tpr_at_fpr.0.001",
 )  # fmt: skip
 PAIRED = ("eer.rocch", "cllr_min", "d_ece", "d_sys.exact")
+TRIALS = ("n_target", "n_nontarget", "eer", "cllr", "cllr_min", "cllr_cal", "d_ece", "l_w", "l_w_ceiling", "tag")
 NORMALISED = ("d_ece_op_oo", "cllr_min_op_oo", "g_d_ece", "g_cllr_min")
 DISCLOSURE = ("max_d", "mean_d", "idr", "rank_spread")
 
@@ -41,12 +41,12 @@ def main(arguments: Sequence[str]) -> int:
         DataError: files that are refused; nothing is written then.
     """
     options = _parser().parse_args(arguments)
-    check_output(options.json)
     report = Report()
     try:
         options.act(options, report)
     except MetricError as error:
-        raise DataError(str(error), where=", ".join(map(str, _inputs(options)))) from error
+        files = [value for value in vars(options).values() if isinstance(value, Path)]
+        raise DataError(str(error), where=", ".join(map(str, files))) from error
     write(report.text(), options.json)
     return 0
 
@@ -144,11 +144,6 @@ def read_whole_number(text: str) -> int:
     return int(text)
 
 
-def _inputs(options: argparse.Namespace) -> list[Path]:
-    paths = [value for value in vars(options).values() if isinstance(value, Path)]
-    return [*paths, *getattr(options, "spk2attr", []), *getattr(options, "utt2attr", [])]
-
-
 # Trials --------------------------------------------------------------------------------------------------------------
 
 
@@ -156,11 +151,6 @@ TARGETS = "a target scores above a non-target"
 
 
 def _negated(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
-    """The options among ``names`` whose scores are distances.
-
-    Raises:
-        ConfigError: an option that gives no scores.
-    """
     if options.distance is None:
         return []
     names_given = [name.removeprefix("--") for name in options.distance]
@@ -192,17 +182,12 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> JoinedT
 
 def _with_speakers(options: argparse.Namespace, joined: JoinedTrials, report: Report) -> list[metrics.Trials]:
     """The trials of each system with their speakers; none, with the reason, where there is nothing over speakers."""
-    off = _off(options, joined)
+    off = joined.reason if options.replicates else _OFF
     if off or joined.enrolled is None or joined.spoken is None:
         report.reason(("interval",), off)
         return []
     enrolled, spoken = joined.enrolled.astype(np.int64), joined.spoken.astype(np.int64)
     return [metrics.Trials(scores, enrolled, spoken) for scores in joined.scores]
-
-
-def _off(options: argparse.Namespace, joined: JoinedTrials) -> str:
-    """Why there is nothing over speakers, or empty."""
-    return joined.reason if options.replicates else _OFF
 
 
 def _counts(joined: JoinedTrials, report: Report) -> None:
@@ -214,53 +199,26 @@ def _trials(options: argparse.Namespace, report: Report) -> None:
     joined = _joined(options, report, "scores")
     target, nontarget = joined.classes()
     measured = metrics.trial_metrics(target, nontarget)
-    for name in (
-        "n_target",
-        "n_nontarget",
-        "eer",
-        "cllr",
-        "cllr_min",
-        "cllr_cal",
-        "d_ece",
-        "l_w",
-        "l_w_ceiling",
-        "tag",
-    ):
-        report.put((name,), getattr(measured, name))
+    report.put_all((), measured, TRIALS)
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
-    _put_defined(report, ("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
+    report.put_defined(("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
     for each in measured.tpr_at_fpr:
         report.put(("tpr_at_fpr", f"{each.fpr:g}"), each.tpr, each.reason)
     for each in measured.tpr_at_fpr:
         report.put(("few", "tpr_at_fpr", f"{each.fpr:g}"), each.few)
-    for part in ("log_odds", "prior_entropy", "ece"):
-        report.put(("ece_profile", part), getattr(measured.ece_profile, part))
+    report.put_all(("ece_profile",), measured.ece_profile, ("log_odds", "prior_entropy", "ece"))
 
-    off = _off(options, joined)
+    off = joined.reason if options.replicates else _OFF
     if off:
         report.put(("null_band",), None, off)
-    systems = _with_speakers(options, joined, report)
-    if not systems:
-        return
-    _bands(options, report, metrics.trials_by_identity(systems[0]), "null band over enrolment models")
-    _intervals(report, metrics.trials_by_speaker(systems[0], INTERVALS))
-
-
-def _intervals(report: Report, metric: metrics.BySpeaker, *under: str) -> None:
-    for name, interval in metrics.intervals(metric).items():
-        report.interval((*under, *name.split(".", 1)), interval)
+    for trials in _with_speakers(options, joined, report):
+        _bands(options, report, metrics.trials_by_identity(trials), "null band over enrolment models")
+        report.intervals_of(metrics.intervals(metrics.trials_by_speaker(trials, INTERVALS)))
 
 
 def _bands(options: argparse.Namespace, report: Report, metric: metrics.ByIdentity, purpose: str) -> None:
     random = generator(options.seed, purpose)
     report.bands(metrics.null_bands(metric, generator=random, replicates=options.replicates))
-
-
-def _put_defined(report: Report, place: tuple[str, ...], value: Callable[[], float]) -> None:
-    try:
-        report.put(place, value())
-    except Undefined as undefined:
-        report.put(place, None, str(undefined))
 
 
 def _normalised(options: argparse.Namespace, report: Report) -> None:
@@ -277,7 +235,7 @@ def _normalised(options: argparse.Namespace, report: Report) -> None:
     systems = _with_speakers(options, joined, report)
     if not systems:
         return
-    _intervals(report, metrics.normalised_by_speaker(*systems))
+    report.intervals_of(metrics.intervals(metrics.normalised_by_speaker(*systems)))
     for condition, trials in zip(CONDITIONS, systems):
         for name, interval in metrics.intervals(metrics.trials_by_speaker(trials, ("d_ece", "cllr_min"))).items():
             report.interval((name, condition), interval)
@@ -288,13 +246,11 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     _counts(joined, report)
     train, test = joined.classes(0), joined.classes(1)
     report.put(("method",), options.method)
+    elsewhere = ("c_ece", "cllr_l_phi")
     try:
-        measured = metrics.c_ece(*train, *test, method=options.method)
-        report.put(("c_ece",), measured.c_ece)
-        report.put(("cllr_l_phi",), measured.cllr_l_phi)
+        report.put_all((), metrics.c_ece(*train, *test, method=options.method), elsewhere)
     except Undefined as undefined:
-        report.put(("c_ece",), None, str(undefined))
-        report.put(("cllr_l_phi",), None, str(undefined))
+        report.put_all((), None, elsewhere, str(undefined))
     report.put(("cllr_f1",), metrics.cllr(*test))
     report.put(("cllr_min_f1",), metrics.cllr_min(*test))
     report.put(("d_ece_f0",), metrics.d_ece_oracle(*train))
@@ -307,7 +263,7 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
         for name, interval in metrics.intervals(metrics.trials_by_speaker(trials, names)).items():
             report.interval((f"{name}_{run}",), interval)
     try:
-        _intervals(report, metrics.c_ece_by_speaker(*systems, calibration=options.method))
+        report.intervals_of(metrics.intervals(metrics.c_ece_by_speaker(*systems, calibration=options.method)))
     except Undefined as undefined:
         report.reason(("interval", "c_ece"), str(undefined))
 
@@ -315,7 +271,11 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
 def _paired(options: argparse.Namespace, report: Report) -> None:
     joined = _joined(options, report, "a", "b")
     _counts(joined, report)
-    values = [_values(*joined.classes(k)) for k in range(2)]
+    values = []
+    for target, nontarget in (joined.classes(k) for k in range(2)):
+        measured = metrics.trial_metrics(target, nontarget)
+        exact = metrics.d_sys(target, nontarget)
+        values.append(dict(zip(PAIRED, (measured.eer["rocch"], measured.cllr_min, measured.d_ece, exact), strict=True)))
     systems = _with_speakers(options, joined, report)
     tested = {}
     if systems:
@@ -327,23 +287,10 @@ def _paired(options: argparse.Namespace, report: Report) -> None:
         report.put((*place, "b"), values[1][name])
         report.put((*place, "difference"), values[1][name] - values[0][name])
         if name not in tested:
-            report.put((*place, "p_value"), None, _off(options, joined))
+            report.put((*place, "p_value"), None, joined.reason if options.replicates else _OFF)
             continue
-        test = tested[name]
-        report.put((*place, "p_value"), test.p_value)
-        report.put((*place, "replicates"), test.replicates)
-        report.put((*place, "exact"), test.exact)
-        report.interval((*place, "difference"), test.interval)
-
-
-def _values(target: Array, nontarget: Array) -> dict[str, float]:
-    measured = metrics.trial_metrics(target, nontarget)
-    return {
-        "eer.rocch": measured.eer["rocch"],
-        "cllr_min": measured.cllr_min,
-        "d_ece": measured.d_ece,
-        "d_sys.exact": metrics.d_sys(target, nontarget),
-    }
+        report.put_all(place, tested[name], ("p_value", "replicates", "exact"))
+        report.interval((*place, "difference"), tested[name].interval)
 
 
 # Matrices ------------------------------------------------------------------------------------------------------------
@@ -381,8 +328,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     }
     parts = {condition: metrics.similarity_matrix(matrix, codes, **settings) for condition, matrix in scores.items()}
     measured = metrics.vsm_metrics(parts["oo"], parts["op"], parts["pp"], names)
-    for name in ("speakers", "d_diag", "signed"):
-        report.put((name,), getattr(measured, name))
+    report.put_all((), measured, ("speakers", "d_diag", "signed"))
     for name in ("deid", "g_vd"):
         report.put((name,), getattr(measured, name), measured.reasons.get(name, ""))
     others = measured.normalised_all_pairs
@@ -396,7 +342,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     if not options.replicates:
         report.reason(("interval",), _OFF)
         return
-    _intervals(report, metrics.vsm_by_speaker(scores, codes, **settings))
+    report.intervals_of(metrics.intervals(metrics.vsm_by_speaker(scores, codes, **settings)))
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
@@ -420,27 +366,22 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
     unit = "the true reference is more similar than another one"
     check_order({"scores": (str(options.scores), order)}, negated, options.as_is, report, unit)
     measured = metrics.srd(similarity, truth, ties=options.ties)
-    report.put(("n_references",), measured.n_references)
-    report.put(("n_inputs",), measured.n_inputs)
-    report.put(("histogram",), measured.histogram)
-    for name in DISCLOSURE:
-        report.put(("empirical", name), getattr(measured.empirical, name))
+    report.put_all((), measured, ("n_references", "n_inputs", "histogram"))
+    report.put_all(("empirical",), measured.empirical, DISCLOSURE)
     fit = measured.beta_binomial
-    for name in ("alpha", "beta"):
-        report.put(("beta_binomial", name), getattr(fit, name), fit.reason)
-    for name in DISCLOSURE:
-        report.put(("beta_binomial", name), getattr(fit.disclosure, name, None), fit.reason)
+    report.put_all(("beta_binomial",), fit, ("alpha", "beta"), fit.reason)
+    report.put_all(("beta_binomial",), fit.disclosure, DISCLOSURE, fit.reason)
     report.put(("beta_binomial", "flag"), fit.flag)
     if not options.replicates:
         report.put(("null_band",), None, _OFF)
         report.reason(("interval",), _OFF)
         return
     _bands(options, report, metrics.srd_by_identity(similarity, truth, options.ties), "null band over references")
-    _intervals(report, metrics.srd_by_speaker(similarity, truth, options.ties), "empirical")
+    report.intervals_of(metrics.intervals(metrics.srd_by_speaker(similarity, truth, options.ties)), "empirical")
 
 
 # Disclosure ----------------------------------------------------------------------------------------------------------
 
 
 def _disclosure(options: argparse.Namespace, report: Report) -> None:
-    score_disclosure.measure(options, report, _negated(options, score_disclosure.scored(options)))
+    score_disclosure.measure(options, report, _negated(options, ("scores",)))

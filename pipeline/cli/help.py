@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import math
@@ -17,13 +16,13 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic.fields import FieldInfo
 
 from pipeline.cli.command_line import GROUPS
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError
 from pipeline.files import find_assets
+from pipeline.names import suggest_names
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import COMPONENT_KINDS, Kind, component, list_names, list_own_names
 from pipeline.stages.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
@@ -101,11 +100,7 @@ def describe(topic: str) -> list[str]:
     """
     group, _, name = topic.partition(".")
     if topic not in list_topics():
-        near = difflib.get_close_matches(topic, list_topics(), n=3)
-        raise ConfigError(
-            f"there is no help on '{topic}'",
-            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + "`voice-privacy help` lists what there is",
-        )
+        raise ConfigError(f"there is no help on '{topic}'", remedy=suggest_names(topic, list_topics()))
     lines: list[str] = []
     if topic in GROUPS:
         lines += [f"{topic}: the options of the group", ""]
@@ -155,7 +150,6 @@ def _describe_metrics(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wrap_all(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Each text behind its head, broken into lines that are indented below it."""
     lines = []
     for head, text in entries:
         indent = " " * (len(head) - len(head.lstrip()) + 4)
@@ -176,7 +170,10 @@ def list_fields(part: str, model: type[ComponentSettings]) -> list[Field]:
         extra = info.json_schema_extra
         if name != "name" or part == "dataset":
             assert isinstance(extra, dict)
-            fields.append(Field(name, _describe_default(info), _describe_type(info.annotation, info.metadata), str(extra["role"]), meanings.get(name, "")))  # fmt: skip
+            below = isinstance(info.default, ComponentSettings)
+            shown = "as below" if below or info.is_required() else _show(info.default)
+            default = "required" if info.is_required() else f"by default {shown}"
+            fields.append(Field(name, default, _describe_type(info.annotation, info.metadata), str(extra["role"]), meanings.get(name, "")))  # fmt: skip
     return fields
 
 
@@ -221,7 +218,6 @@ def _first_sentence(group: str, values: Mapping[str, Any]) -> str:
 
 
 def _read_meanings(model: type[ComponentSettings]) -> dict[str, str]:
-    """What the docstrings of a model and its bases say of each field."""
     meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
         text = inspect.cleandoc(vars(base).get("__doc__") or "") if issubclass(base, ComponentSettings) else ""
@@ -248,21 +244,11 @@ def _simplify(text: str) -> str:
     return re.sub(r":\w+:`([^`]*)`", r"`\1`", text.replace("``", "`"))
 
 
-def _describe_default(info: FieldInfo) -> str:
-    """A field's default as one writes it."""
-    if info.is_required():
-        return "required"
-    if isinstance(info.default, ComponentSettings):
-        return "by default as below"
-    return f"by default {_show(info.default)}"
-
-
 def _show(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def _describe_type(kind: Any, metadata: Sequence[Any] = ()) -> str:
-    """The values that a field takes, in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _describe_type(arguments[0], [each for entry in kind.__metadata__ for each in entry.metadata])

@@ -1,59 +1,20 @@
 """Standard output and error: no character, closed pipe or full disk costs the result of a run.
 
-Characters that the encoding of a stream lacks are written in ASCII forms, so an arrow is ``^`` in a latin-1 terminal. What cannot be
-written any more (the reader of a pipe has gone, the disk is full) is left out, and said at the end; the run goes on.
+Characters that the encoding of a stream lacks are written as escapes. What cannot be written any more (the reader of a pipe has gone,
+the disk is full) is left out, and said at the end; the run goes on.
 Nothing heavy is imported here: this runs before anything else does.
 """
 
 from __future__ import annotations
 
-import codecs
 import errno
 import io
 import logging
 import os
 import re
 import sys
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO, cast
-
-HANDLER = "voice_privacy.ascii_forms"
-
-FORMS = {
-    "↑": "^", "↓": "v", "→": "->", "←": "<-", "–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-", "…": "...", "·": "*", "•": "*",
-    "×": "x", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "†": "+", "‡": "#", "°": " deg", "µ": "u", "μ": "u",
-    "π": "pi", "α": "alpha", "β": "beta", "σ": "sigma", "Δ": "Delta", "δ": "delta", "λ": "lambda", "τ": "tau",
-    "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "«": '"', "»": '"', "━": "-", "─": "-", "│": "|", "█": "#",
-    "✓": "ok", "✗": "x", "\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " ", "\N{THIN SPACE}": " ",
-}  # fmt: skip
-"""What the project's own texts hold beyond ASCII. Names of people's files are not among them: those are escaped, not guessed."""
-
-
-def ascii_form(text: str, encoding: str) -> Iterator[str | bytes]:
-    """A character at a time as it can be written: its ASCII form, or an escape that names it."""
-    for character in text:
-        if character in FORMS:
-            yield FORMS[character]
-        elif "\udc80" <= character <= "\udcff" and encoding.lower().replace("-", "").replace("_", "") == "utf8":
-            yield bytes([ord(character) - 0xDC00])  # a byte of a file name that is no UTF-8: as `ls` prints it
-        elif unicodedata.category(character) == "No" and unicodedata.normalize("NFKC", character).isascii():
-            yield unicodedata.normalize("NFKC", character)  # superscripts and the like
-        else:
-            yield character.encode("ascii", "backslashreplace").decode("ascii")
-
-
-def _substitute(error: UnicodeError) -> tuple[str | bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    parts = list(ascii_form(error.object[error.start : error.end], error.encoding))
-    if all(isinstance(part, str) for part in parts):
-        return "".join(map(str, parts)), error.end
-    return b"".join(part if isinstance(part, bytes) else part.encode("ascii") for part in parts), error.end
-
-
-codecs.register_error(HANDLER, _substitute)
-
 
 _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 """What a terminal obeys or what turns text around, but for line ends and tabs."""
@@ -102,8 +63,8 @@ class _ForRich:
 def take_any_text() -> None:
     """Let standard output and error take every character, whatever their encoding."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not stream.closed and stream.errors != HANDLER:
-            stream.reconfigure(errors=HANDLER)
+        if isinstance(stream, io.TextIOWrapper) and not stream.closed and stream.errors != "backslashreplace":
+            stream.reconfigure(errors="backslashreplace")
 
 
 class Lasting(io.FileIO):
@@ -152,7 +113,7 @@ def _stream(number: int, before: TextIO | None) -> io.TextIOWrapper:
     return Escaping(
         io.BufferedWriter(raw),
         encoding=encoding,
-        errors=HANDLER,
+        errors="backslashreplace",
         line_buffering=number == 2 or raw.isatty() or (isinstance(before, io.TextIOWrapper) and before.write_through),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pipeline import evaluation
@@ -51,7 +51,7 @@ def lines(planned: Planned, each: bool) -> Iterator[str]:
     for name, (done, missing) in planned.counts().items():
         takes = planned.takes.get(name)
         yield f"{name}: {done} reused, {missing} to compute" + (
-            f"; {_audio(takes.audio_seconds)}time {_time(takes.work_seconds)}, disk {_size(takes.bytes)}"
+            f"; {_audio(takes.audio_seconds)}time {_format(takes.work_seconds, _duration)}, disk {_format(takes.bytes, format_bytes)}"
             if takes
             else ""
         )
@@ -64,7 +64,6 @@ def lines(planned: Planned, each: bool) -> Iterator[str]:
 
 
 def _reasons(tasks: Sequence[tuple[Task, Reason]]) -> Iterator[str]:
-    """Equal reasons once, the most frequent first."""
     groups: dict[str, list[tuple[Task, Reason]]] = {}
     for task, reason in tasks:
         groups.setdefault(reason.text, []).append((task, reason))
@@ -93,9 +92,9 @@ def _summarise(planned: Planned) -> Iterator[str]:
     together = ""
     if planned.at_once > 1 and not takes.work_seconds.is_unknown:
         together = f" of work; {planned.at_once} tasks at once: at least {_duration(planned.least_seconds)}"
-    yield f"time: {_time(takes.work_seconds)}{together}{_measured(takes.work_seconds)}"
+    yield f"time: {_format(takes.work_seconds, _duration)}{together}{_measured(takes.work_seconds)}"
     free = f"; {format_bytes(planned.free_bytes)} free" if planned.free_bytes is not None else ""
-    yield f"disk: {_size(takes.bytes)}{_measured(takes.bytes)}{free}"
+    yield f"disk: {_format(takes.bytes, format_bytes)}{_measured(takes.bytes)}{free}"
 
 
 def _audio(seconds: float) -> str:
@@ -103,22 +102,15 @@ def _audio(seconds: float) -> str:
 
 
 def _measured(estimate: Estimate) -> str:
-    """How much of a sum is not known."""
     if not estimate.unknown or estimate.is_unknown:
         return " (nothing like it was measured on this machine yet)" if estimate.unknown else ""
     return f" ({estimate.unknown} of {estimate.tasks} tasks are of kinds that were not measured on this machine yet)"
 
 
-def _time(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {_duration(estimate.amount)}"
-
-
-def _size(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {format_bytes(estimate.amount)}"
-
-
-def _prefix(estimate: Estimate) -> str:
-    return "at least" if estimate.unknown else "about"
+def _format(estimate: Estimate, write: Callable[[float], str]) -> str:
+    if estimate.is_unknown:
+        return "unknown"
+    return f"{'at least' if estimate.unknown else 'about'} {write(estimate.amount)}"
 
 
 def _duration(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import functools
 import logging
@@ -16,6 +15,7 @@ from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import Action, evaluate_each
 from pipeline.errors import FULL, ConfigError
 from pipeline.evaluation import Result
+from pipeline.names import suggest_names
 from pipeline.report.scorecard import settings as scorecards
 from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.settings import Evaluation
@@ -106,12 +106,10 @@ def scorecard(runs: Sequence[Result], recipe: str, asked_settings: Evaluation, v
         recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
     settings = scorecards.read(recipe, recorded, asked_settings.products.scorecard)
     if settings is None:
-        near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
         raise ConfigError(
             f"there is no scorecard of a recipe '{recipe}'",
             where=f"recipe={recipe}",
-            remedy=(f"did you mean recipe={near[0]}? " if near else "")
-            + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
+            remedy=f"{suggest_names(recipe, scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
     scorecards.refuse_unknown(asked_settings.products.scorecard, settings, card.read_cells(settings.tables))
     if not runs:

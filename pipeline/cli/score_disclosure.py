@@ -15,8 +15,9 @@ from pipeline import metrics
 from pipeline.cli.score_report import Report, check_order, warn
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.score_table import Array
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import DataError
 from pipeline.metrics import MetricError, Undefined
+from pipeline.names import join_few
 from pipeline.seeds import generator
 
 PARTS = {
@@ -54,46 +55,33 @@ class Attack:
     """[N] ids."""
 
 
-def of_speakers(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
-    """Of a table SPEAKER VALUE.
-
-    Raises:
-        DataError: a candidate has no value.
-    """
-    value = _table(report, path)
-    _require(attack.names, value, path, "candidates", "give every speaker of --reference2spk a line SPEAKER VALUE")
-    values = [value[name] for name in attack.names]
-    _put(report, attack, path, values, [values[k] for k in attack.truth], slope)
-
-
-def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
-    """Of a table TRIAL VALUE. A candidate without a line has the value that all trials of its speaker have.
-
-    Raises:
-        DataError: a trial has no value, or a candidate that has no line has no such value.
-    """
-    value = _table(report, path)
-    _require(attack.trials, value, path, "trials", "give every trial of --input2spk a line TRIAL VALUE")
-    spoken = [value[name] for name in attack.trials]
-    for k, candidate in enumerate(attack.candidates):
-        own = {value_spoken for value_spoken, speaker in zip(spoken, attack.truth) if speaker == k}
-        if candidate not in value and len(own) == 1:
-            value[candidate] = own.pop()
-    remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
-    _require(attack.candidates, value, path, "candidates", remedy)
-    _put(report, attack, path, [value[name] for name in attack.candidates], spoken, slope)
-
-
-def _table(report: Report, path: Path) -> dict[str, str]:
+def _attribute(
+    options: argparse.Namespace, report: Report, attack: Attack, path: Path, slope: float | Array | None
+) -> None:
+    """Of a table SPEAKER VALUE, or TRIAL VALUE: there a candidate without a line has the value that all trials of its speaker have."""
     listed = score_joins.read_speakers(path, report.note)
-    return dict(zip(listed.ids, listed.speakers))
+    values = dict(zip(listed.ids, listed.speakers))
+    if path in options.spk2attr:
+        _require(attack.names, values, path, "give every speaker of --reference2spk a line SPEAKER VALUE")
+        own = [values[name] for name in attack.names]
+        _put(report, attack, path, own, [own[k] for k in attack.truth], slope)
+        return
+    _require(attack.trials, values, path, "give every trial of --input2spk a line TRIAL VALUE")
+    spoken = [values[name] for name in attack.trials]
+    for k, candidate in enumerate(attack.candidates):
+        own_values = {value for value, speaker in zip(spoken, attack.truth) if speaker == k}
+        if candidate not in values and len(own_values) == 1:
+            values[candidate] = own_values.pop()
+    remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
+    _require(attack.candidates, values, path, remedy)
+    _put(report, attack, path, [values[name] for name in attack.candidates], spoken, slope)
 
 
-def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, who: str, remedy: str) -> None:
+def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, remedy: str) -> None:
     missing = [name for name in ids if name not in values]
     if missing:
         raise DataError(
-            f"{len(missing)} {who} have no value: {', '.join(missing[:10])}",
+            f"{len(missing)} ids have no value: {join_few(missing, 10)}",
             where=str(path),
             cause="a table of others, or one that lacks lines",
             remedy=remedy,
@@ -143,9 +131,7 @@ def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: n
     report.put((*place, "n_undefined"), int(measured.n_undefined + (~told).sum()))
 
 
-DEV = ("dev_scores", "dev_input2spk", "dev_reference2spk")
-SLOPES = ("loso", "softmax", "published", "actual")
-LEARNT_ELSEWHERE = ("softmax", "published")
+SLOPES = ("loso", "actual")
 FPRS = (0.01, 0.001)
 OFF = "--replicates 0 turns intervals and null bands off"
 SAID = "the true candidate scores above another one"
@@ -159,14 +145,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
     parser.add_argument(
         "--slope",
+        type=_slope,
         default="loso",
         metavar="SLOPE",
-        help="of posteriors: loso (from the other speakers; the default), softmax or published (from --dev-...), actual "
-        "(scores are natural-log LLRs), or a number learnt elsewhere",
+        help="of posteriors: loso (from the other speakers; the default), actual (scores are natural-log LLRs), or a number that "
+        "was learnt elsewhere",
     )
-    parser.add_argument("--dev-scores", type=Path, help="scores of other speakers, to learn the slope from")
-    parser.add_argument("--dev-input2spk", type=Path)
-    parser.add_argument("--dev-reference2spk", type=Path)
     parser.add_argument("--spk2attr", type=Path, nargs="+", default=[], help="tables SPEAKER VALUE: sex, accent, ...")
     parser.add_argument(
         "--utt2attr",
@@ -184,21 +168,26 @@ def _length(text: str) -> int:
     return int(text)
 
 
-def scored(options: argparse.Namespace) -> tuple[str, ...]:
-    """Options that give scores, as ``--distance`` names them."""
-    return ("scores", "dev-scores") if options.dev_scores else ("scores",)
+def _slope(text: str) -> str | float:
+    if text in SLOPES:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(SLOPES)}, nor a number from 0 on")
+    return value
 
 
 def measure(options: argparse.Namespace, report: Report, negated: Collection[str]) -> None:
     """Put all measures of disclosure into the report.
 
     Raises:
-        ConfigError: a slope without what it is learnt from.
         DataError: files that are refused.
         MetricError: scores that cannot be measured.
     """
-    slope_asked = _slope_asked(options)
-    attack = _attack(options, report, "", negated)
+    attack = _attack(options, report, negated)
     s, t, n_candidates = attack.scores, attack.truth, len(attack.names)
     order = metrics.rank_order(s, t, t)
     check_order({"scores": (str(options.scores), order)}, list(negated), options.as_is, report, SAID)
@@ -210,49 +199,19 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     ):
         report.put((name,), int(number))
     report.put(("candidates",), attack.names)
-    slope = _learnt(options, report, negated, slope_asked, attack)
+    slope = _learn_slope(options, report, attack)
     _lid(options, report, attack, slope)
     _ranks(options, report, attack)
     _evidence(options, report, attack)
-    for path in options.spk2attr:
-        of_speakers(report, attack, path, slope)
-    for path in options.utt2attr:
-        of_utterances(report, attack, path, slope)
+    for path in (*options.spk2attr, *options.utt2attr):
+        _attribute(options, report, attack, path, slope)
     if options.lengths:
-        _lengths(options, report, attack, slope_asked)
+        _lengths(options, report, attack)
 
 
-def _slope_asked(options: argparse.Namespace) -> str | float:
-    dev = [f"--{name.replace('_', '-')}" for name in DEV if getattr(options, name)]
-    if options.slope in LEARNT_ELSEWHERE and len(dev) < len(DEV):
-        missing = [f"--{name.replace('_', '-')}" for name in DEV if not getattr(options, name)]
-        raise ConfigError(
-            f"--slope {options.slope} is learnt from other speakers, and {' '.join(missing)} is not given",
-            remedy="give the three --dev- options, or --slope loso",
-        )
-    if options.slope not in LEARNT_ELSEWHERE and dev:
-        raise ConfigError(
-            f"{' '.join(dev)}: --slope {options.slope} learns nothing from them",
-            remedy="add --slope softmax, or leave them out",
-        )
-    if options.slope in SLOPES:
-        return str(options.slope)
-    try:
-        value = float(options.slope)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ConfigError(
-            f"--slope {options.slope} is none of {', '.join(SLOPES)}, nor a number from 0 on", remedy="--slope loso"
-        )
-    return value
-
-
-def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: Collection[str]) -> Attack:
-    scores, of_inputs, of_references = (
-        getattr(options, prefix + name) for name in ("scores", "input2spk", "reference2spk")
-    )
-    inputs, references = (score_joins.read_speakers(path, report.note) for path in (of_inputs, of_references))
+def _attack(options: argparse.Namespace, report: Report, negated: Collection[str]) -> Attack:
+    tables = options.input2spk, options.reference2spk
+    inputs, references = (score_joins.read_speakers(path, report.note) for path in tables)
     column = {speaker: k for k, speaker in enumerate(references.speakers)}
     # Refuses speakers with two candidates.
     metrics.true_references([], references.speakers)
@@ -260,11 +219,11 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     kept = own >= 0
     needed = np.repeat(kept[:, None], len(references.ids), axis=1)
     matrix = score_joins.join_matrix(
-        scores,
+        options.scores,
         inputs,
         references,
         needed,
-        distance=f"{prefix.replace('_', '-')}scores" in negated,
+        distance=bool(negated),
         # Scores of trials that are left out are told in a note; nothing else asks for them.
         strict=options.strict and bool(kept.all()),
         note=report.note,
@@ -273,7 +232,7 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     if not kept.any():
         raise DataError(
             "no trial is of a speaker who is enrolled",
-            where=f"{of_inputs} and {of_references}",
+            where=f"{tables[0]} and {tables[1]}",
             cause="tables of different speakers, or speakers named in different ways",
             remedy="name speakers alike in both tables",
         )
@@ -284,44 +243,24 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     return Attack(matrix[kept], own[kept], list(references.speakers), left_out, trials, list(references.ids))
 
 
-def _learnt(
-    options: argparse.Namespace, report: Report, negated: Collection[str], slope_asked: str | float, attack: Attack
-) -> float | Array | None:
+def _learn_slope(options: argparse.Namespace, report: Report, attack: Attack) -> float | Array | None:
     """The slope; None where there is none: LLRs as they are, or too few speakers."""
-    report.put(("slope", "method"), slope_asked if isinstance(slope_asked, str) else "given")
-    if isinstance(slope_asked, float):
-        report.put(("slope", "value"), slope_asked)
-        return slope_asked
-    if slope_asked == "actual":
+    report.put(("slope", "method"), options.slope if isinstance(options.slope, str) else "given")
+    if isinstance(options.slope, float):
+        report.put(("slope", "value"), options.slope)
+        return options.slope
+    if options.slope == "actual":
         return None
-    if slope_asked == "loso":
-        try:
-            slopes = metrics.loso_slopes(attack.scores, attack.truth)
-        except Undefined as undefined:
-            report.put(("slope", "value"), None, str(undefined))
-            return None
-        speaks = ~np.isnan(slopes.value)
-        names = [name for name, slope in zip(attack.names, speaks) if slope]
-        report.put(("slope", "value"), dict(zip(names, slopes.value[speaks].tolist())))
-        report.put(("slope", "unconstrained"), dict(zip(names, slopes.unconstrained[speaks].tolist())))
-        return slopes.value
-    dev = _attack(options, report, "dev_", negated)
-    shared = sorted(set(dev.names) & set(attack.names))
-    if shared:
-        raise DataError(
-            f"{len(shared)} speakers stand among those to learn from and those to be measured: {', '.join(shared[:10])}",
-            where=f"{options.dev_reference2spk} and {options.reference2spk}",
-            cause="a slope that has seen the speakers finds bits that are not there",
-            remedy="take other speakers to learn from, or --slope loso",
-        )
-    if slope_asked == "published":
-        value, offset = metrics.published_slope(dev.scores, dev.truth)
-        report.put(("slope", "offset"), offset)
-    else:
-        value = metrics.softmax_slope(dev.scores, dev.truth).unconstrained
-    report.put(("slope", "unconstrained"), value)
-    report.put(("slope", "value"), max(value, 0.0))
-    return max(value, 0.0)
+    try:
+        slopes = metrics.loso_slopes(attack.scores, attack.truth)
+    except Undefined as undefined:
+        report.put(("slope", "value"), None, str(undefined))
+        return None
+    speaks = ~np.isnan(slopes.value)
+    names = [name for name, slope in zip(attack.names, speaks) if slope]
+    report.put(("slope", "value"), dict(zip(names, slopes.value[speaks].tolist())))
+    report.put(("slope", "unconstrained"), dict(zip(names, slopes.unconstrained[speaks].tolist())))
+    return slopes.value
 
 
 def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: float | Array | None) -> None:
@@ -331,8 +270,8 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
         report.reason(("interval", "lid"), "there is no slope")
         return
     measured = metrics.lid_of_llr(s, t) if slope is None else metrics.lid(s, t, slope)
-    for name in ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling"):
-        report.put(("lid", name), getattr(measured, name), measured.reason)
+    names = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling")
+    report.put_all(("lid",), measured, names, measured.reason)
     for part in dataclasses.fields(measured.chance):
         report.put(("lid", f"{part.name}_chance"), getattr(measured.chance, part.name), "no candidate has such a value")
     means = measured.speaker_alid
@@ -347,8 +286,7 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
         report.put(("null_band",), None, OFF)
         report.reason(("interval",), OFF)
         return
-    for name, interval in metrics.intervals(metrics.lid_by_speaker(s, t, slope)).items():
-        report.interval(("lid", name), interval)
+    report.intervals_of(metrics.intervals(metrics.lid_by_speaker(s, t, slope)), "lid")
     metric = metrics.lid_by_identity(s, t, None if options.slope == "loso" else slope)
     random = generator(options.seed, "null band over candidates")
     report.bands(metrics.null_bands(metric, generator=random, replicates=options.replicates))
@@ -361,8 +299,7 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
         if name not in ("n_candidates", "n_trials", "reason"):
             report.put(("rank_llr", name), value, measured.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
-    for name in ("population", "value", "chance", "tied"):
-        report.put(("pi_link", name), getattr(curve, name))
+    report.put_all(("pi_link",), curve, ("population", "value", "chance", "tied"))
     if not options.replicates:
         return
     interval = metrics.intervals(metrics.srd_by_speaker(s, t, options.ties))["idr"]
@@ -370,12 +307,10 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
         ends = metrics.llr_of_share([interval.low, interval.high], len(attack.names))
         interval = dataclasses.replace(interval, low=float(ends[0]), high=float(ends[1]))
     report.interval(("rank_llr", "rank_one"), interval)
-    for name, interval_of in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
-        report.interval(tuple(name.split(".", 1)), interval_of)
+    report.intervals_of(metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)))
 
 
 def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> None:
-    """What pools all trials: the strongest evidence, rates at few alarms, linkability."""
     n, n_candidates = attack.scores.shape
     claimed, spoken = np.tile(np.arange(n_candidates), n), np.repeat(attack.truth, n_candidates)
     trials = metrics.Trials(attack.scores.ravel(), claimed, spoken)
@@ -392,10 +327,7 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
                 report.put(("tpr_at_fpr", f"{fpr:g}", name), value, measured.reason or "no target is accepted")
     target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
-    try:
-        report.put(("d_sys", "vpc"), metrics.d_sys(target, nontarget, variant="vpc"))
-    except Undefined as undefined:
-        report.put(("d_sys", "vpc"), None, str(undefined))
+    report.put_defined(("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
     if not options.replicates:
         return
     rates = [f"tpr_at_fpr.{fpr:g}" for fpr in FPRS if report.values["tpr_at_fpr"][f"{fpr:g}"]["tpr"] is not None]
@@ -408,26 +340,20 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
             replicates=options.replicates,
             generator=random,
         )
-    for name, interval in ends.items():
-        report.interval(tuple(name.split(".", 1)), interval)
+    report.intervals_of(ends)
 
 
-def _lengths(options: argparse.Namespace, report: Report, attack: Attack, slope_asked: str | float) -> None:
-    slope = slope_asked if isinstance(slope_asked, float) else None
+def _lengths(options: argparse.Namespace, report: Report, attack: Attack) -> None:
+    slope = options.slope if isinstance(options.slope, float) else None
     purpose = "choices of trials that are pooled"
-    curve = metrics.length_curve(
+    items = metrics.Lengths(
         attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
     )
-    for name in ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"):
-        report.put(("length", name), getattr(curve, name))
+    curve = items.curve()
+    report.put_all(("length",), curve, ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"))
     report.put(("length", "panel"), [attack.names[k] for k in curve.panel])
     report.put(("length", "alid"), None if curve.reason else curve.alid, curve.reason)
     report.put(("length", "slopes"), None if curve.reason else curve.slopes, curve.reason)
     report.put(("length", "slope"), "loso" if slope is None else "given")
-    if not options.replicates:
-        return
-    metric = metrics.length_by_speaker(
-        attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
-    )
-    for name, interval in metrics.intervals(metric).items():
-        report.interval(("length", *name.split(".", 1)), interval)
+    if options.replicates:
+        report.intervals_of(metrics.intervals(items.by_speaker()), "length")

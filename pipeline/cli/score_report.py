@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.files import write_atomically
-from pipeline.metrics import ClassOrder, Interval, NullBand
+from pipeline.metrics import ClassOrder, Interval, NullBand, Undefined
 
 Place = tuple[str, ...]
 
@@ -45,6 +45,18 @@ class Report:
         if value is None:
             _set(self.reasons, place, reason or "undefined")
 
+    def put_all(self, place: Place, record: object, names: Iterable[str], reason: str = "") -> None:
+        """Set fields of a record, each under its name."""
+        for name in names:
+            self.put((*place, name), getattr(record, name, None), reason)
+
+    def put_defined(self, place: Place, value: Callable[[], float]) -> None:
+        """Set a value, or why it is not defined."""
+        try:
+            self.put(place, value())
+        except Undefined as undefined:
+            self.put(place, None, str(undefined))
+
     def reason(self, place: Place, text: str) -> None:
         """Why what belongs to a place is left out."""
         _set(self.reasons, place, text)
@@ -55,6 +67,11 @@ class Report:
         _set(self.intervals, place, [interval.low, interval.high] if is_defined else None)
         if not is_defined:
             _set(self.reasons, ("interval", *place), interval.reason)
+
+    def intervals_of(self, intervals: Mapping[str, Interval], *under: str) -> None:
+        """Set intervals by the dotted names of their values."""
+        for name, interval in intervals.items():
+            self.interval((*under, *name.split(".", 1)), interval)
 
     def bands(self, bands: Mapping[str, NullBand]) -> None:
         """Set the null bands."""
@@ -68,7 +85,7 @@ class Report:
     def text(self) -> str:
         """The report as JSON; infinities are the strings ``inf`` and ``-inf``."""
         everything = {**self.values, "interval": self.intervals, "reason": self.reasons, "notes": self.notes}
-        return json.dumps(_to_plain(everything), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        return json.dumps(_to_plain(everything), indent=1, allow_nan=False) + "\n"
 
 
 def _set(tree: dict[str, Any], place: Place, value: Any) -> None:
@@ -89,20 +106,6 @@ def _to_plain(value: Any) -> Any:
     return value
 
 
-def check_output(out: str) -> None:
-    """Refuse an output that cannot be written, before anything is computed.
-
-    Raises:
-        ConfigError: its folder does not exist, or it is a folder.
-    """
-    if out == "-":
-        return
-    if Path(out).is_dir():
-        raise ConfigError(f"--json {out} is a folder", remedy="give the path of a file, or - for standard output")
-    if not Path(out).absolute().parent.is_dir():
-        raise ConfigError(f"the folder of --json {out} does not exist", remedy=f"mkdir -p {Path(out).parent}")
-
-
 def write(text: str, out: str) -> None:
     """Write the report whole or not at all.
 
@@ -110,7 +113,7 @@ def write(text: str, out: str) -> None:
         ConfigError: the file cannot be written.
     """
     if out == "-":
-        sys.stdout.write(text if _is_utf8(sys.stdout) else _ascii(text))
+        sys.stdout.write(text)
         return
     path = Path(out)
     try:
@@ -123,16 +126,7 @@ def write(text: str, out: str) -> None:
         # Whoever read the pipe has seen enough.
         return
     except OSError as error:
-        raise ConfigError(f"cannot write --json {out}: {error.strerror}") from error
-
-
-def _is_utf8(stream: TextIO) -> bool:
-    return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
-
-
-def _ascii(text: str) -> str:
-    """The same JSON without a character beyond ASCII; such characters stand in strings alone."""
-    return "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
+        raise ConfigError(f"cannot write --json {out}: {error.strerror}", remedy="give another FILE, or -") from error
 
 
 AS_IS = "--as-is"
@@ -166,29 +160,18 @@ def check_order(
                 "from chance. If lower means more similar, give --distance"
             )
     if wrong and not as_is:
-        raise _refusal(wrong, list(orders), negated, unit)
-
-
-def _refusal(
-    wrong: Mapping[str, tuple[str, ClassOrder]], names: Sequence[str], negated: Sequence[str], unit: str
-) -> DataError:
-    again = [name for name in wrong if name in negated]
-    if again:
-        cause = "similarities, which --distance negates, or target and non-target exchanged"
-        rest = [name for name in negated if name not in again]
-        mend = f"give `--distance {' '.join(rest)}`" if rest else "leave out --distance"
-    else:
-        cause = "distances, or target and non-target exchanged in labels or in scores"
-        distances = sorted({*wrong, *negated}, key=list(names).index)
-        which = "" if len(distances) == len(names) else f" {' '.join(distances)}"
-        mend = f"if lower means more similar, add `--distance{which}`"
-    return DataError(
-        "the scores order the classes the wrong way round, beyond chance",
-        where=", ".join(where for where, _ in wrong.values()),
-        cause=cause,
-        remedy=f"{mend}; if the attack is worse than chance indeed, add `{AS_IS}`: the result says so then",
-        faults=[Fault(_describe_order(order, unit), where) for where, order in wrong.values()],
-    )
+        again = " ".join(name for name in wrong if name in negated)
+        more = " ".join(name for name in orders if name in wrong or name in negated)
+        mend = f"leave {again} out of --distance" if again else f"if lower means more similar, add `--distance {more}`"
+        raise DataError(
+            "the scores order the classes the wrong way round, beyond chance",
+            where=", ".join(where for where, _ in wrong.values()),
+            cause="similarities, which --distance negates"
+            if again
+            else "distances, or target and non-target exchanged",
+            remedy=f"{mend}; if the attack is worse than chance indeed, add `{AS_IS}`: the result says so then",
+            faults=[Fault(_describe_order(order, unit), where) for where, order in wrong.values()],
+        )
 
 
 def _describe_order(order: ClassOrder, unit: str) -> str:

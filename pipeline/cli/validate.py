@@ -7,7 +7,6 @@ import functools
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,59 +24,23 @@ from pipeline.version import __version__
 MOST = 5
 """So many findings of a check stand on the screen."""
 
-PAGE_VERDICTS: dict[Verdict, str] = {
-    "wrong": "wrong",
-    "warning": "warning",
-    "unknown": "cannot be told",
-    "ok": "ok",
-}
+PAGE_VERDICTS: tuple[Verdict, ...] = ("wrong", "warning", "ok")
 """In the order of the page."""
-
-_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong", "unknown": "unknown"}
-
-
-@dataclass(frozen=True)
-class Options:
-    """What ``validate`` takes beside overrides.
-
-    Attributes:
-        html: where the page is written.
-        csv: where the table is written.
-        training: whether anonymised training speech is looked at too.
-    """
-
-    html: Path | None = None
-    csv: Path | None = None
-    training: bool = False
-
-    @property
-    def asks(self) -> bool:
-        """Whether audio has to be looked at."""
-        return self.html is not None or self.csv is not None or self.training
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Carry out ``validate``; the exit status."""
-    flags: list[tuple[str, dict[str, Any]]] = [
-        ("--html", {"type": _file}),
-        ("--csv", {"type": _file}),
-        ("--training", {"action": "store_true"}),
-    ]
-    line = read_command_line(arguments, verb, flags)
-    options = Options(line.options.html, line.options.csv, line.options.training)
-    if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
-        raise ConfigError(
-            f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
-        )
-    if (options.html or options.csv) and line.sweeps:
+    line = read_command_line(arguments, verb, [("--html", {"type": _file}), ("--training", {"action": "store_true"})])
+    if line.options.html and line.sweeps:
         raise ConfigError(
             "validate: the jobs of a sweep would write over each other's files",
             remedy="leave out -m: several systems are checked together with system=[A,B]",
         )
-    return evaluate_each(line, functools.partial(validate, options), without_models=True)
+    action = functools.partial(validate, line.options.html, line.options.training)
+    return evaluate_each(line, action, without_models=True)
 
 
-def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, Any]) -> int:
+def validate(page: Path | None, training: bool, evaluation_asked: Evaluation, values: dict[str, Any]) -> int:
     """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
 
     Raises:
@@ -95,10 +58,9 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
     )
     for line in (*evaluation_asked.models.passed_over, *list_needed(evaluation_asked)):
         print(line)
-    evaluation.check_training(evaluation_asked)
-    report = evaluation.check_submission(evaluation_asked, options.training)
+    report = evaluation.check_submission(evaluation_asked, training)
     if isinstance(report, str):
-        if options.asks:
+        if page is not None or training:
             raise ConfigError(
                 f"no audio can be checked: {report}",
                 remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
@@ -106,14 +68,13 @@ def validate(options: Options, evaluation_asked: Evaluation, values: dict[str, A
         print(f"audio was not looked at: {report}")
         return 0
     name = evaluation_asked.dataset.label or Path(evaluation_asked.dataset.root).expanduser().resolve().name
-    labels = [
-        label
-        for label, system in evaluation_asked.systems.items()
-        if system.component.copies(system.settings) is not None
-    ]
-    for line in write(report, options, f"Submission {', '.join(labels)} to {name}"):
+    systems = evaluation_asked.systems.items()
+    labels = [label for label, system in systems if system.component.copies(system.settings) is not None]
+    for line in write(report, page, f"Submission {', '.join(labels)} to {name}"):
         print(line)
-    for line in lines(report, where_all_are(options)):
+    for line in lines(
+        report, f"all are in {shlex.quote(str(page))}" if page is not None else "--html FILE has them all"
+    ):
         print(line)
     return DataError.status if report.is_wrong else 0
 
@@ -125,16 +86,13 @@ def _file(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def write(report: Report, options: Options, title: str) -> list[str]:
-    """Write what was asked for; a line for each file. With a page, the table lies beside it."""
+def write(report: Report, page: Path | None, title: str) -> list[str]:
+    """Write the page, and the table beside it; a line for each file."""
     from pipeline.tables import csv
 
-    texts: dict[Path, str] = {}
-    if options.html is not None:
-        texts[options.html] = render_page(report, title)
-    table = options.csv or (options.html.with_suffix(".findings.csv") if options.html is not None else None)
-    if table is not None:
-        texts[table] = csv.text(report.table(), "%g")
+    if page is None:
+        return []
+    texts = {page: render_page(report, title), page.with_suffix(".findings.csv"): csv.text(report.table(), "%g")}
     for path, text in texts.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +118,7 @@ def render_page(report: Report, title: str) -> str:
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     checks = [check for verdict in PAGE_VERDICTS for check in report.select(verdict)]
     return environment.get_template("submission.html.j2").render(
-        report=report, checks=checks, title=title, style=style, verdicts=PAGE_VERDICTS, version=__version__
+        report=report, checks=checks, title=title, style=style, version=__version__
     )
 
 
@@ -168,7 +126,7 @@ def lines(report: Report, all_in: str) -> Iterator[str]:
     """The checks as text, a line each, with what was found below; then what was looked at, and the verdict."""
     width = max(len(check.title) for check in report.checks)
     for check in report.checks:
-        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
+        yield f"{check.verdict:8} {check.title:{width}}  {check.count if check.findings else ''}".rstrip()
         yield from _below(check, all_in)
     yield ""
     for text in report.measured:
@@ -199,12 +157,3 @@ def _wrapped(head: str, text: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def where_all_are(options: Options) -> str:
-    """Where all findings stand, in words."""
-    if options.html is not None:
-        return f"all are in {shlex.quote(str(options.html))}"
-    if options.csv is not None:
-        return f"all are in {shlex.quote(str(options.csv))}"
-    return "--csv FILE or --html FILE has them all"

@@ -1,22 +1,10 @@
 """What is known of audio files is kept between starts: a corpus is decoded once, not at each start.
 
-An answer belongs to a path with its size, its inode, and the times in nanoseconds at which its content (mtime) and
-its inode (ctime) changed last. Where all of these are as they were, the file is taken to be as it was. So new content
-is seen where its size differs, where it was written in place even if the old mtime is set again (``touch -r``,
-``rsync --inplace -t``), and where another file took the place, also behind a link. It is not seen where nothing of
-this changes: a disk that decays, a clock that the administrator set back to the nanosecond. Whoever decodes such a
-file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
-a change made by another host is seen when its attributes are, after a minute at most by default.
-
-A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`parallel.RACY_NS`
-before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
-(:attr:`Probe.lasting`).
-
-Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
-others have kept, and leaves that out (:class:`parallel.WorkQueue`). There is no lock and no claim, so a kill leaves nothing behind; at
-worst a file is looked at twice.
-
-Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
+An answer belongs to a path with its size, its inode, and the times in nanoseconds at which its content (mtime) and its inode (ctime)
+changed last. What is not seen by these (a disk that decays, a clock that was set back) shows as another digest where the file is
+decoded, and is looked at again (:meth:`AudioCache.doubt`). What was changed less than :data:`parallel.RACY_NS` before it was looked at
+is answered and not kept, for a file system may not tell two such writes apart. There is no lock and no claim: a kill leaves nothing
+behind, and of several starts at the same moment each looks for itself. Other rules start with an empty folder, ``FOLDER/<rules>``.
 """
 
 from __future__ import annotations
@@ -29,7 +17,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,33 +25,22 @@ import pyarrow.compute as pc
 
 from pipeline.datasets import parallel
 from pipeline.datasets import probe as probing
-from pipeline.datasets.parallel import CHUNK_FILES, IDENTITY_BYTES, Look, WorkQueue, encode_text, read_state
+from pipeline.datasets.parallel import IDENTITY_BYTES, Look, encode_text, read_state
 from pipeline.datasets.probe import Probe
 from pipeline.seeds import digest
 from pipeline.tables.shared import SharedTable, age
 
 KEEP_SECONDS = 2.0
-"""Between two times that what was found is kept, and that what other starts found meanwhile is taken over. A kill costs what was
-decoded in this time."""
-
-
-PATIENCE = 10
-"""What others found is not asked for again before so many times as long as it took."""
-
+"""Between two times that what was found is kept. A kill costs what was decoded in this time."""
 
 LOG_SECONDS = 20.0
 """Between two words on how far it is."""
 
-
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
-
-LAYOUT = 3
-
-
+LAYOUT = 4
 _IDENTITY = pa.binary(IDENTITY_BYTES)
-
 
 SCHEMA = pa.schema(
     {
@@ -87,21 +64,13 @@ SCHEMA = pa.schema(
     }
 )
 
-
 _STATE_COLUMNS = ("path", "size", "mtime_ns", "ctime_ns", "inode", "looked_ns")
 _ANSWER_COLUMNS = [name for name in SCHEMA.names if name not in _STATE_COLUMNS]
 
-
 # Files that are asked for at a time, because a network file system answers each after a while.
 _STAT_THREADS = 16
-
-
 _STAT_BLOCK = 4096
-
-
 _RULES_FOLDER = re.compile(r"[0-9a-f]{16}")
-
-
 log = logging.getLogger(__name__)
 
 
@@ -117,17 +86,15 @@ class AudioCache:
     def __init__(
         self, folder: Path | None, versions: Mapping[str, int] | None = None, longest_seconds: float = math.inf
     ) -> None:
-        self._longest = longest_seconds
-        self.folder = self._folder = folder
+        self.folder, self._longest = folder, longest_seconds
         self._rules = digest("known files", LAYOUT, probing.list_rules(), dict(versions or {}))[:16]
-        self._keeps = folder is not None
-        self._after = 0
+        self._table = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns") if folder is not None else None
+        self._keeps, self._after = folder is not None, 0
         self._known: pa.Table | None = None
         self._new: list[Look] = []
-        self._shared: SharedTable | None = None
 
     def probes(self, paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
-        """Each path once, as :func:`probing.probe` finds it: recalled, or looked at on so many cores."""
+        """Each path once, as :func:`probing.probe_file` finds it: recalled, or looked at on so many cores."""
         unique = list(dict.fromkeys(paths))
         probes = self._recalled(unique)
         self._look([path for path in unique if path not in probes], threads, probes)
@@ -136,89 +103,60 @@ class AudioCache:
     def doubt(self, paths: Iterable[Path]) -> None:
         """Look again at those files of which something is known: somebody found them to be otherwise."""
         doubted = list(self._recalled(list(dict.fromkeys(paths))))
-        if self._folder is None or not doubted:
+        if self._table is None or not doubted:
             return
         try:
-            table = self._table(self._folder).read(["looked_ns"])["looked_ns"]
-            self._after = 1 + max(pc.max(table).as_py() or 0, 0)  # also where the clock was set back since
+            looked = self._table.read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(looked).as_py() or 0, 0)  # also where the clock was set back since
             self._look(doubted, 1, {})
             # Of two answers to one question a merge keeps the newer.
-            self._table(self._folder).merge()
+            self._table.merge()
         except OSError as error:
             self._give_up(error)
 
     def _recalled(self, paths: Sequence[Path]) -> dict[Path, Probe]:
-        if self._folder is None or not paths:
+        if self._table is None or not paths:
             return {}
         if self._known is None:
-            self._known = self._read(self._folder)
+            try:
+                self._known = self._table.read(_ANSWER_COLUMNS)
+            except OSError as error:
+                self._give_up(error)
+                self._known = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
         self._known = self._known.combine_chunks()
         return _look_up(paths, self._known)
 
     def _look(self, paths: Sequence[Path], workers: int, probes: dict[Path, Probe]) -> None:
-        if not paths:
-            return
-        queue = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
-        others = _OtherStarts()
-        begun = time.monotonic()
-        done, kept, logged, updated, pause = 0, begun, begun, begun, KEEP_SECONDS
+        kept = logged = time.monotonic()
+        look = functools.partial(parallel.look_at_files, self._longest)
         try:
-            for looks in parallel.run_parallel(
-                queue, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
-            ):
-                done += len(looks)
-                for look in looks:
-                    probes[look.path] = look.probe
-                    if look.state is not None and self._keeps:
-                        self._new.append(replace(look, looked_ns=max(look.looked_ns, self._after)))
+            for looks in parallel.run_parallel(paths, workers, look):
+                for found in looks:
+                    probes[found.path] = found.probe
+                    if found.state is not None and self._keeps:
+                        self._new.append(replace(found, looked_ns=max(found.looked_ns, self._after)))
                 now = time.monotonic()
                 if now - logged > LOG_SECONDS:
                     logged = now
-                    log.info("looked at %d of %d audio files", len(probes), len(probes) + len(queue.paths()))
+                    log.info("looked at %d of %d audio files", sum(path in probes for path in paths), len(paths))
                 if now - kept > KEEP_SECONDS:
                     self._keep()
                     kept = time.monotonic()
-                if now - updated > pause:
-                    taken = others.answers(queue, self._news())
-                    probes.update(taken)
-                    queue.drop(taken)
-                    updated = time.monotonic()
-                    pause = max(KEEP_SECONDS, PATIENCE * (updated - now))
         finally:
             self._keep()
-        if others.taken:
-            log.info("looked at %d audio files; %d were looked at by another start meanwhile", done, others.taken)
-
-    def _news(self) -> pa.Table:
-        """What other starts have kept since it was last asked."""
-        empty = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
-        if self._folder is None or self._known is None or not self._keeps:
-            return empty
-        try:
-            news = self._table(self._folder).news(_ANSWER_COLUMNS)
-        except OSError as error:
-            self._give_up(error)
-            return empty
-        if len(news):
-            self._known = pa.concat_tables([self._known, news])
-        return news
-
-    def _read(self, folder: Path) -> pa.Table:
-        try:
-            return self._table(folder).read(_ANSWER_COLUMNS).combine_chunks()
-        except OSError as error:
-            self._give_up(error)
-            return SCHEMA.empty_table().select(_ANSWER_COLUMNS)
 
     def _keep(self) -> None:
         new, self._new = self._new, []
-        if self._folder is None or self._known is None or not new:
+        if self.folder is None or self._table is None or self._known is None or not new:
             return
         rows = _make_rows(new)
         self._known = pa.concat_tables([self._known, rows.select(_ANSWER_COLUMNS)])
         try:
-            self._table(self._folder).add(rows)
-            self._forget_others(self._folder)
+            self._table.add(rows)
+            for other in self.folder.iterdir():
+                is_old = _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS
+                if is_old and other.name != self._rules:
+                    shutil.rmtree(other, ignore_errors=True)
         except OSError as error:
             self._give_up(error)
 
@@ -227,46 +165,13 @@ class AudioCache:
         reason = error.strerror or error
         log.warning(
             "what is known of audio files cannot be kept in %s (%s): every start decodes them again",
-            self._folder,
+            self.folder,
             reason,
         )
-
-    def _table(self, folder: Path) -> SharedTable:
-        if self._shared is None:
-            self._shared = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns")
-        return self._shared
-
-    def _forget_others(self, folder: Path) -> None:
-        for other in folder.iterdir():
-            if other.name != self._rules and _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
 
 
 NO_CACHE = AudioCache(None)
 """Looks at every file, and keeps nothing."""
-
-
-class _OtherStarts:
-    """What other starts find of files that this one has not yet looked at."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        self._identities: dict[bytes, Path] | None = None
-
-    def answers(self, queue: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
-        """What the news say of files that are left; each is held against the file as it is now."""
-        if not len(news):
-            return {}
-        if self._identities is None:
-            # Asked of all files, which takes a while on a network file system: once, and only where there are others.
-            paths = queue.paths()
-            self._identities = {
-                identity.identity: path for path, identity in zip(paths, _read_states(paths)) if identity
-            }
-        wanted = [self._identities.pop(identity, None) for identity in news["identity"].to_pylist()]
-        answers = _look_up([path for path in wanted if path is not None], news)
-        self.taken += len(answers)
-        return answers
 
 
 def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
@@ -279,7 +184,7 @@ def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
     answers = table.take(rows.drop_null()).drop_columns("identity").to_pylist()
     for answer in answers:
         answer |= {name: answer[name].hex() for name in ("sha256", "sound")}
-        answer["problem"] = _decode_text(answer["problem"])
+        answer["problem"] = answer["problem"].decode("utf-8", "surrogatepass")
     return {paths[place]: Probe(**answer) for place, answer in zip(places, answers)}
 
 
@@ -294,32 +199,14 @@ def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:
         ]
 
 
-def _decode_text(content: bytes) -> str:
-    return content.decode("utf-8", "surrogatepass")
-
-
 def _make_rows(new: Sequence[Look]) -> pa.Table:
-    rows = [
-        {
-            "identity": of.identity,
-            "path": encode_text(of.path),
-            "size": of.size,
-            "mtime_ns": of.mtime_ns,
-            "ctime_ns": of.ctime_ns,
-            "inode": of.inode,
-            "sample_rate": look.probe.sample_rate,
-            "samples": look.probe.samples,
-            "channels": look.probe.channels,
-            "clipped": look.probe.clipped,
-            "sha256": bytes.fromhex(look.probe.sha256),
-            "kind": look.probe.kind,
-            "problem": encode_text(look.probe.problem),
-            "sound": bytes.fromhex(look.probe.sound),
-            "silence_ms": look.probe.silence_ms,
-            "bandwidth": look.probe.bandwidth,
-            "looked_ns": look.looked_ns,
-        }
-        for look in new
-        if (of := look.state) is not None
-    ]
+    rows = []
+    for look in new:
+        if look.state is not None:
+            state, probe = asdict(look.state), asdict(look.probe)
+            texts = {"path": encode_text(look.state.path), "problem": encode_text(look.probe.problem)}
+            digests = {name: bytes.fromhex(probe[name]) for name in ("sha256", "sound")}
+            rows.append(
+                {**state, **probe, **texts, **digests, "identity": look.state.identity, "looked_ns": look.looked_ns}
+            )
     return pa.Table.from_pylist(rows, SCHEMA)

@@ -14,10 +14,10 @@ import pandas as pd
 
 from pipeline.datasets import listings, trial_checks
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
-from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance, check_set_name
+from pipeline.datasets.listings import MOST_NAMED, Listing, TrialList, Utterance
 from pipeline.datasets.probe import Probe, describe_probes
 from pipeline.faults import Faults
-from pipeline.names import describe_difference, fold_lookalikes, join_few, make_id
+from pipeline.names import describe_difference, fold_lookalikes, join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
@@ -25,8 +25,7 @@ from pipeline.tables.run_files import SEXES_UNKNOWN
 
 log = logging.getLogger(__name__)
 
-
-_EMPTYING = {"another-set", "models", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+_EMPTYING = {"another-set", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
@@ -65,11 +64,7 @@ class Corpus:
 
 
 def assemble_corpus(
-    listing: Listing,
-    root: str | Path,
-    allow_partial: bool = False,
-    threads: int = 1,
-    cache: AudioCache = NO_CACHE,
+    listing: Listing, root: str | Path, allow_partial: bool = False, threads: int = 1, cache: AudioCache = NO_CACHE
 ) -> Corpus:
     """Check lists and audio, and make the corpus.
 
@@ -79,7 +74,7 @@ def assemble_corpus(
         allow_partial: leave out utterances whose own file has a fault (missing, unreadable, cut off, empty, samples that
             are not finite) and the trials with them; all other faults refuse the data set as ever.
         threads: files that are read at a time.
-        known: what earlier looks at the files found.
+        cache: what earlier looks at the files found.
 
     Raises:
         DataError: with all faults of the data set.
@@ -122,12 +117,10 @@ def check_lists(listing: Listing) -> tuple[list[Utterance], dict[tuple[str, str]
     listed = {(row.set, row.utterance): row for row in rows}
     _check_agreement(rows, "speaker", lambda row: row.speaker, faults)
     _check_sexes(rows, faults)
-    _check_visible(rows, faults)
-    _check_look_alikes(rows, faults)
+    _check_ids(rows, faults)
     check_readers(rows, faults)
     for name, folder in listing.called:
-        # After what lies below it: commands that rename things mend them in their order.
-        check_set_name(folder, name, faults)
+        listings.report_invisible("set", name, folder, faults)
     for trial_list in listing.lists:
         trial_checks.check_trial_list(trial_list, listed, faults)
     return rows, listed
@@ -223,40 +216,19 @@ def _keep_first(rows: Sequence[Utterance], faults: Faults) -> list[Utterance]:
     return list(first.values())
 
 
-def _check_visible(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that hold what nobody can see are faults, once each: those of utterances first, whose files lie in folders of speakers."""
+def _check_ids(rows: Sequence[Utterance], faults: Faults) -> None:
+    """Ids that hold what nobody can see are faults, and ids that nothing tells apart which can be seen, such as a Cyrillic letter in
+    the place of a Latin one; once each."""
     for kind in ("utterance", "speaker"):
         first: dict[str, Utterance] = {}
         for row in rows:
             first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
+        seen: dict[str, str] = {}
         for name, row in first.items():
-            listings.report_invisible(kind, name, row.where, faults, _find_source(name, row))
-
-
-def _check_look_alikes(rows: Sequence[Utterance], faults: Faults) -> None:
-    """Ids that are told apart by nothing that can be seen, such as a Cyrillic letter in the place of a Latin one, are faults."""
-    for kind in ("utterance", "speaker"):
-        first: dict[str, tuple[str, Utterance]] = {}
-        named = set[str]()
-        for row in rows:
-            name = row.utterance if kind == "utterance" else row.speaker
-            other, before = first.setdefault(fold_lookalikes(name), (name, row))
-            if other != name and name not in named:
-                named.add(name)
-                faults.add(
-                    "bad-id",
-                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
-                    row.where,
-                )
-
-
-def _find_source(name: str, row: Utterance) -> Path | None:
-    """The file or folder that an id of a tree comes from."""
-    if row.path is None or row.where != str(row.path):
-        return None
-    if make_id(row.path.stem) == name:
-        return row.path
-    return next((folder for folder in row.path.parents if make_id(folder.name) == name), None)
+            other = seen.setdefault(fold_lookalikes(name), name)
+            if not listings.report_invisible(kind, name, row.where, faults) and other != name:
+                like = f"looks like '{name}': {describe_difference(other, name)}"
+                faults.add("bad-id", f"the {kind} '{other}' ({first[other].where}) {like}", row.where)
 
 
 def _check_agreement(rows: Sequence[Utterance], what: str, value: Callable[[Utterance], str], faults: Faults) -> None:
@@ -409,10 +381,7 @@ def report_lacking_classes(sets: Iterable[TrialSet], where: Mapping[str, str], f
 _BOOKS = re.compile(r"((?:sp[\d.]+-)?[1-9]\d{0,4})[-_]([1-9]\d{2,5})(?:[-_]\d{4,}(?:[-_].*)?)?")
 """READER-CHAPTER-NUMBER, and whatever augmentation writes around it; no number in the id of a model."""
 
-
 _VIDEOS = re.compile(r"(id\d{5})[-_/](.+)")
-
-
 _SPED = re.compile(r"[-_]sp[\d.]+$")
 
 

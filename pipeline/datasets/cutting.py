@@ -33,17 +33,11 @@ from pipeline.names import join_few
 from pipeline.seeds import digest
 
 VERSION = "extracted utterances 1"
-
-
 _FILE_NAME = re.compile(r"(.+)\.([0-9a-f]{64})\.(?:wav|flac)")
-
-
 _STALE_SECONDS = 24 * 3600
-
 
 _WIDTHS: dict[str, audio.Subtype] = dict.fromkeys(("PCM_S8", "PCM_U8", "PCM_16"), "PCM_16") | {"PCM_24": "PCM_24"}  # type: ignore[assignment]
 """Subtypes that integers hold; of any other, what is decoded is kept as it is: 32-bit floating point."""
-
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +61,7 @@ def write_parts(listing: Listing, folder: Path | None, threads: int, cache: Audi
         listing: what an importer read; faults and notes are added to it.
         folder: where the files are kept.
         threads: recordings that are decoded at a time.
-        known: what earlier looks at files found.
+        cache: what earlier looks at files found.
 
     Raises:
         Changed: a recording was written to meanwhile.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, cutting, kaldi, kaldi_folders, kaldi_tables, listings, pipes, trees
+from pipeline.datasets import corpus, cutting, kaldi, kaldi_tables, listings, trees
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.corpus import Corpus
 from pipeline.datasets.listings import Listing
@@ -31,7 +31,7 @@ def read_data_set(
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
         training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
-        known: what earlier looks at the files found.
+        cache: what earlier looks at the files found.
         recordings: where segments and what lies in archives are written as files (:mod:`pipeline.datasets.cutting`); data sets
             without such do not use it.
 
@@ -40,7 +40,11 @@ def read_data_set(
     """
     listing = Listing()
     root = list_data_set(settings, listing, folder, training_alone)
-    _note_commands(listing)
+    commands = {row.path for row in listing.utterances if row.path and row.entry and row.entry.is_command}
+    if commands:
+        listing.notes.append(
+            f"{len(commands)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
+        )
     listing.attributes = kaldi_tables.read_attributes(listing, settings.attributes)
     cutting.write_parts(listing, recordings, threads, cache)
     return corpus.assemble_corpus(listing, root, allow_partial, threads, cache)
@@ -49,7 +53,7 @@ def read_data_set(
 def list_data_set(
     settings: DatasetSettings, listing: Listing, folder: Path | None = None, training_alone: bool = False
 ) -> str | Path:
-    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read`.
+    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read_data_set`.
 
     Raises:
         DataError: it holds nothing that could be listed; the listing has the faults.
@@ -76,36 +80,15 @@ def list_data_set(
     return root
 
 
-def _note_commands(listing: Listing) -> None:
-    """Say how many files are read although a ``wav.scp`` has commands for them, and whether these would give less."""
-    read = {
-        row.path: row.entry for row in listing.utterances if row.path is not None and row.entry and row.entry.is_command
-    }
-    if not read:
-        return
-    listing.notes.append(
-        f"{len(read)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
-    )
-    rounded = [path for path, entry in read.items() if pipes.rounds_samples(entry, path)]
-    if rounded:
-        listing.notes.append(
-            f"{len(rounded)} of these commands would round samples to fewer bits than the file has, e.g. of {rounded[0]}; the files "
-            f"are read as they are"
-        )
-
-
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:
     """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a tree with a folder a speaker."""
     folder = Path(vpc.find_training_folder(settings)).expanduser().absolute()
     if not folder.is_dir():
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
-    elif kaldi_folders.holds_sets(folder):
+    elif kaldi.find_sets(folder):
         kaldi.add_training(settings, folder, listing)
     else:
-        files = trees.find_audio_files(folder)
-        is_plain = settings.name == "folders" or trees.is_folder_tree(folder, files)
-        add = trees.add_folders_training if is_plain else trees.add_librispeech_training
-        add(settings, folder, files, listing)
+        trees.add_training(settings, folder, listing)
 
 
 def add_synthetic(settings: DatasetSettings, folder: Path, listing: Listing) -> None:

@@ -1,34 +1,27 @@
-"""Kaldi sets: folders with the tables ``wav.scp utt2spk spk2gender trials enrolls utt2dur spk2utt``.
+"""Kaldi sets: folders with the tables ``wav.scp utt2spk spk2gender trials enrolls utt2dur spk2utt segments text``.
 
-What a root may hold, in this order of preference:
-
-1. ``X_enrolls`` and its ``X_trials`` or ``X_trials_*``, as the VoicePrivacy recipes make them. Anonymised copies beside
-   them (``X_trials_f_mcadams`` where ``X_enrolls_mcadams`` exists) and sets of other names are passed over, and said so.
-2. Sets with lists inside, as the challenge hands them out: ``NAME`` with ``enrolls`` and ``trials_f``, ``trials_m`` or
-   ``trials``. They are cut into ``NAME_enrolls``, ``NAME_trials_f``, ... Without ``enrolls`` a list compares utterances
-   (:mod:`pipeline.datasets.trial_lists`).
-3. Sets without lists: each speaker's utterances are halved (:func:`pipeline.datasets.listings.add_halves`).
-
-A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
-tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
-utterances of its speaker; without ``trials`` all same-sex pairs are tried, or all pairs where no sex is known; labels may be
-left out of ``trials``. Sets of 3 whose names are those of enrolment and trials are refused (:mod:`pipeline.datasets.kaldi_folders`).
-``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
-(:mod:`pipeline.datasets.kaldi_tables`).
-
-An entry of ``wav.scp`` is a file, a command that only decodes one (:mod:`pipeline.datasets.pipes`), or a place in an archive. Where
-there is a table ``segments``, the utterances are cut out of them (:mod:`pipeline.datasets.cutting`).
+What a root may hold, in this order: ``X_enrolls`` with its ``X_trials_*``; sets with lists inside, which are cut; sets without lists,
+which are halved. What is absent, and what becomes of it: data_manifests/README.md, section 2.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.datasets import listings, trial_lists
-from pipeline.datasets.kaldi_folders import discover_sets, find_sets, wanted_sets
-from pipeline.datasets.kaldi_set import KaldiSet, find_audio_root, find_start, list_utterances, read_set
+from pipeline.datasets.kaldi_set import (
+    KaldiSet,
+    find_audio_root,
+    find_start,
+    find_trial_files,
+    list_utterances,
+    read_set,
+)
 from pipeline.datasets.kaldi_tables import Record, read_records
 from pipeline.datasets.listings import Enrolled, Listing, TrialList, Utterance
 from pipeline.datasets.settings import DatasetSettings
@@ -54,7 +47,7 @@ def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> Non
     pairs, singles = discover_sets(root, settings, listing)
     add_sets(settings, root, listing, pairs, singles, starts=[root, root.parent, Path.cwd()])
     if singles:
-        listings.select_sets(listing, wanted_sets(settings), "dataset.sets")
+        listings.select_sets(listing, settings.sets, "dataset.sets")
 
 
 def add_sets(
@@ -94,7 +87,11 @@ def add_sets(
         listing.utterances += list_rows(enrolment, "enrolment")
         for kaldi_set in group:
             listing.utterances += list_rows(kaldi_set)
-    _fill_sexes(listing)
+    # A set without spk2gender takes the sex of a speaker from the others.
+    sexes = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
+    listing.utterances = [
+        replace(row, sex=sexes.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+    ]
     for enrolment, group in zip(enrolments, groups):
         enrolled = _list_enrolled(enrolment, faults)
         for kaldi_set in group:
@@ -120,7 +117,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
         names = ", ".join(kaldi_set.name for kaldi_set in folders)
         listing.faults.add("train", f"the folder holds {len(folders)} sets ({names}), and one is trained on", folder)
         return
-    listings.check_set_name(folders[0], normalise_name(folders[0].name), listing.faults)
+    listings.report_invisible("set", normalise_name(folders[0].name), folders[0], listing.faults)
     kaldi_set = read_set(folders[0], listing.faults)
     candidates = [kaldi_set.folder, kaldi_set.folder.parent, kaldi_set.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:
@@ -129,12 +126,130 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
     listing.utterances += list_utterances(kaldi_set, "train", start, listing.faults, settings.follow_links)
 
 
-def _fill_sexes(listing: Listing) -> None:
-    """A set without spk2gender takes the sex of a speaker from the others."""
-    sexes = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
-    listing.utterances = [
-        replace(row, sex=sexes.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+# Which folders -------------------------------------------------------------------------------------------------------
+
+_OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
+
+
+def find_sets(folder: Path) -> list[Path]:
+    """The Kaldi sets that a folder is or holds."""
+    return [place for place in (folder, *sorted(folder.iterdir())) if (place / "wav.scp").exists()]
+
+
+def discover_sets(
+    root: Path, settings: DatasetSettings, listing: Listing
+) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
+    """The enrolment folders with their trial folders, or else the folders of sets that stand alone."""
+    faults = listing.faults
+    if (root / "wav.scp").exists():
+        has_lists = (root / "enrolls").exists() and find_trial_files(root)
+        if _OF_A_PAIR.search(root.name) and not has_lists:
+            faults.add(
+                "no-sets",
+                f"'{root.name}' is one set of several; give the folder that holds them: "
+                f"dataset.root={shlex.quote(str(root.parent))}",
+                root,
+            )
+            faults.stop(root)
+        listings.report_invisible("set", normalise_name(root.name), root, faults)
+        return [], [root]
+    training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
+    # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
+    folders = {
+        normalise_name(folder.name): folder
+        for folder in sorted(root.iterdir())
+        if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
+    }
+    for name, folder in folders.items():
+        if (folder / "wav.scp").exists():
+            listings.report_invisible("set", name, folder, faults)
+    if faults.has("bad-id"):
+        # Which sets belong together follows from their names.
+        faults.stop(root)
+    pairs = _pair_sets(folders, settings.sets, listing)
+    if pairs is not None:
+        return pairs, []
+    singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
+    if not singles and training:
+        # The only set there is: it is evaluated as well, and its speakers are named as such.
+        singles = [
+            place for place in sorted(root.iterdir()) if os.path.realpath(place) == training and find_sets(place)
+        ]
+    if not singles:
+        empty = not any(root.iterdir())
+        faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
+        faults.stop(root)
+    if not any((folder / "enrolls").exists() and find_trial_files(folder) for folder in singles):
+        _refuse_paired_names(root, [folder.name for folder in singles], faults)
+    listed = [folder for folder in singles if (folder / "enrolls").exists() or find_trial_files(folder)]
+    _note_passed_over([folder.name for folder in singles if listed and folder not in listed], listing)
+    return [], listed or singles
+
+
+def _pair_sets(
+    folders: dict[str, Path], wanted: list[str] | None, listing: Listing
+) -> list[tuple[Path, list[Path]]] | None:
+    """Every X_enrolls with its X_trials_*; None if there is neither."""
+    enrolments = [name for name in folders if name.endswith("_enrolls")]
+    tried = {name: match[1] for name in folders if (match := re.fullmatch(r"(.+?)_trials(_.*)?", name))}
+    if not enrolments and not tried:
+        return None
+    copies, pairs, taken = [], [], set()
+    for enrolment in enrolments:
+        base = enrolment.removesuffix("_enrolls")
+        suffixes = tuple(name.removeprefix(enrolment) for name in folders if name.startswith(f"{enrolment}_"))
+        copies += [f"{enrolment}{suffix}" for suffix in suffixes]
+        mine = [name for name, owner in tried.items() if owner == base]
+        copies += [name for name in mine if suffixes and name.endswith(suffixes)]
+        taken |= {enrolment, *mine}
+        pairs.append((enrolment, [name for name in mine if name not in copies]))
+    lonely = [name for name in tried if name not in taken]
+    if wanted is not None:
+        trial_sets = [name for _, mine in pairs for name in mine]
+        listings.report_unknown_sets(listing.faults, wanted, [*trial_sets, *lonely], "dataset.sets")
+        listings.note_chosen_sets(listing, wanted, [*trial_sets, *lonely])
+        lonely = [name for name in lonely if name in wanted]
+        pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
+    for name in lonely:
+        what = f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it"
+        listing.faults.add("missing-table", what, folders[name])
+    for enrolment in [enrolment for enrolment, mine in pairs if not mine]:
+        what = f"the enrolment set {enrolment} has no trial set {enrolment.removesuffix('_enrolls')}_trials_* beside it"
+        listing.faults.add("missing-table", what, folders[enrolment])
+    if copies:
+        listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
+    others = [
+        name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
     ]
+    _note_passed_over(others, listing)
+    return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
+
+
+def _note_passed_over(others: Sequence[str], listing: Listing) -> None:
+    if others:
+        listing.limits.append(
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {join_few(others)}"
+        )
+
+
+_ENROLMENT_WORD = re.compile(r"(.*[_.-])?(enrol|gallery|reference|refs?$)", re.IGNORECASE)
+_TRIALS_WORD = re.compile(r"(.*[_.-])?(trial|test|eval|probe|query|queries)", re.IGNORECASE)
+"""What of a set's name says what it is for."""
+
+
+def _refuse_paired_names(root: Path, names: Sequence[str], faults: Faults) -> None:
+    """Refuse sets without lists if some are enrolment and some trials by their names: halved by itself, each would be another
+    protocol than was meant.
+
+    Raises:
+        DataError: they look like pairs; with the faults so far.
+    """
+    enrolled = [name for name in names if _ENROLMENT_WORD.match(name)]
+    tried = [name for name in names if _TRIALS_WORD.match(name) and name not in enrolled]
+    if enrolled and tried:
+        what = f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol by their names"
+        faults.add("names", f"{what}; each would be halved by itself", root)
+        faults.stop(root)
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------
@@ -157,18 +272,13 @@ def _list_enrolled(kaldi_set: KaldiSet, faults: Faults) -> list[Enrolled]:
 
 
 def _add_list(
-    listing: Listing,
-    name: str,
-    enrolment_set: str,
-    enrolled: list[Enrolled],
-    records: list[Record] | None,
-    where: str,
+    listing: Listing, name: str, enrolment_set: str, enrolled: list[Enrolled], records: list[Record] | None, where: str
 ) -> None:
     if records is None:
-        trial_list = listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)
+        listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)
         listing.protocol.append(
-            f"the trials of {name} were made here: no list came with it, so {listings.describe_pairs(trial_list.across_sexes)} of an enrolled "
-            "speaker and an utterance are tried"
+            f"the trials of {name} were made here: no list came with it, so {listings.MADE_PAIRS} of an enrolled speaker and an utterance "
+            "are tried"
         )
         return
     lines = trial_lists.make_trials(records, listing.faults)

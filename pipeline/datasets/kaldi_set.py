@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pipeline.datasets import kaldi_tables, listings, pipes, trial_lists
 from pipeline.datasets.kaldi_tables import Record, read_records
@@ -192,7 +191,7 @@ def find_audio_root(
 def find_start(sets: list[KaldiSet], candidates: list[Path], where: Path, listing: Listing) -> Path | None:
     """The first candidate under which most relative paths exist; None if none does, which is a fault."""
     candidates = list(dict.fromkeys(candidates))
-    _report_moved(sets, candidates, where, listing.faults)
+    _report_moved(sets, where, listing.faults)
     read = [entry.file for kaldi_set in sets for _, entry in kaldi_set.entries.values() if not entry.why]
     relative = [path for path in read if not _is_absolute(path)]
     if not relative:
@@ -215,21 +214,16 @@ def find_start(sets: list[KaldiSet], candidates: list[Path], where: Path, listin
     return candidates[best]
 
 
-def _report_moved(sets: Sequence[KaldiSet], candidates: Sequence[Path], where: Path, faults: Faults) -> None:
+def _report_moved(sets: Sequence[KaldiSet], where: Path, faults: Faults) -> None:
     """Report the sets of which no absolute path exists as one fault, and not one a file."""
     paths: list[str] = []
     for kaldi_set in sets:
         absolute = [entry.file for _, entry in kaldi_set.entries.values() if not entry.why and _is_absolute(entry.file)]
         kaldi_set.moved = bool(absolute) and not any(find_existing(Path(path)).exists() for path in absolute)
         paths += absolute if kaldi_set.moved else []
-    tables = [kaldi_set.folder / "wav.scp" for kaldi_set in sets if kaldi_set.moved]
-    if tables:
-        roots = [*candidates, *(folder for table in tables for folder in (table.parent, *table.parents[1:4]))]
-        sentence = (
-            f"none of the {len(paths)} absolute paths of wav.scp exists, the first is '{paths[0]}': they are of another machine "
-            f"or folder"
-        )
-        faults.add("missing-audio", f"{sentence}{relocation_command(paths, roots, tables)}", where)
+    if paths:
+        what = f"none of the {len(paths)} absolute paths of wav.scp exists, the first is '{paths[0]}': they are of another machine or folder"
+        faults.add("missing-audio", what, where)
 
 
 def _is_absolute(path: str) -> bool:
@@ -285,7 +279,7 @@ def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_
     path_of: dict[str, Path | None] = {}
     fence = listings.Fence(start or kaldi_set.folder, follow_links)
     strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
-    outside: dict[str, list[tuple[Record, Entry]]] = {}
+    outside: list[tuple[Record, Path]] = []
     for name, (record, entry) in kaldi_set.entries.items():
         path: Path | None = None
         why = entry.why
@@ -296,88 +290,32 @@ def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_
         elif start is not None:
             path = find_existing(start / entry.file)
             if not fence.holds(path):
-                outside.setdefault(_describe_way_out(start, path), []).append((record, entry))
+                outside.append((record, path))
                 path = None
         if path is not None and not why:
             why = pipes.describe_change(entry, path)
         if why:
             strange["archive" if entry.is_archive else "pipe"].append((record, why))
         path_of[name] = None if why else path
-    for way, paths in outside.items():
-        (record, entry), more = paths[0], len(paths) - 1
-        also = f", and so do {more} more paths" if more else ""
-        faults.add("leaves-root", f"'{entry.file}' leads out of {start}{way}{also}", record.where)
+    if outside:
+        record, path = outside[0]
+        also = f", and so do {len(outside) - 1} more paths" if len(outside) > 1 else ""
+        what = f"'{record.fields[1]}' leads out of {start}, to {os.path.realpath(path)}{also}"
+        faults.add("leaves-root", what, record.where)
     for kind, entries in strange.items():
         if entries:
             _refuse_entries(kaldi_set, kind, entries, faults)
     return path_of
 
 
-def _describe_way_out(start: Path, path: Path) -> str:
-    """By which link a path leaves a folder, in words."""
-    below = path.relative_to(start).parents if path.is_relative_to(start) else ()
-    links = [start / part for part in reversed(below) if (start / part).is_symlink()]
-    links += [path] if path.is_symlink() else []
-    link = next(
-        (link_path for link_path in links if not os.path.realpath(link_path).startswith(f"{os.path.realpath(start)}/")),
-        None,
-    )
-    return f", to {os.path.realpath(path)}" if link is None else f" by the link {link} -> {os.path.realpath(link)}"
-
-
 def _refuse_entries(kaldi_set: KaldiSet, kind: str, refused: list[tuple[Record, str]], faults: Faults) -> None:
-    """Report entries that are not read: how many, why each is not, and the command that makes plain files."""
+    """Report entries that are not read: how many, and why each is not."""
     first = refused[0][0]
     counted = Counter(why for _, why in refused).most_common()
     reasons = join_few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
     faults.add(
         "pipe",
         f"{len(refused)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "
-        f"'{first.fields[1][:80]}' ({reasons}); plain files: {plain_files_command(kaldi_set.folder)}",
+        f"'{first.fields[1][:80]}' ({reasons})",
         first.where,
     )
-
-
-def plain_files_command(folder: Path) -> str:
-    """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one, and writes into a
-    folder of its own, for the pipes may read what lies in ``wav``."""
-    return (
-        f'd={shlex.quote(str(folder))}; mkdir -p "$d/wav_plain" && '
-        '{ [ -e "$d/wav.scp.pipes" ] || cp "$d/wav.scp" "$d/wav.scp.pipes"; } && '
-        'while read -r u c || [ -n "$u" ]; do case "$c" in '
-        '*\'|\') sh -c "${c%|}" </dev/null >"$d/wav_plain/$u.wav" && echo "$u $d/wav_plain/$u.wav";; '
-        '*.ark:*) wav-copy "$c" "$d/wav_plain/$u.wav" </dev/null && echo "$u $d/wav_plain/$u.wav";; '
-        '*) echo "$u $c";; esac; done <"$d/wav.scp.pipes" >"$d/wav.scp"'
-    )
-
-
-def relocation_command(paths: Sequence[str], roots: Iterable[Path], tables: Sequence[Path]) -> str:
-    """The command that corrects the paths of tables and keeps the old files; '' unless there is one reading that finds all.
-
-    Args:
-        paths: absolute paths, none of which exists.
-        roots: folders under which the files may lie here.
-        tables: the files that name them.
-    """
-    corrections = dict.fromkeys(pair for root in dict.fromkeys(roots) for pair in _list_corrections(paths[0], root))
-    readings = {paths_here: pair for pair in corrections if (paths_here := _correct_paths(paths, *pair))}
-    if len(readings) != 1:
-        return ""
-    old, new = next(iter(readings.values()))
-    pattern, replacement = re.sub(r"([].*^$\\[|])", r"\\\1", old), re.sub(r"([\\&|])", r"\\\1", new)
-    return f": {shlex.join(['sed', '-i.bak', f's|{pattern}|{replacement}|', *map(str, tables)])}"
-
-
-def _list_corrections(path: str, root: Path) -> Iterable[tuple[str, str]]:
-    """The longest ends of a path that exist below a folder, as the beginnings of it there and here."""
-    parts = PurePosixPath(path).parts
-    for place in range(1, len(parts)):
-        if root.joinpath(*parts[place:]).is_file():
-            yield f"{PurePosixPath(*parts[:place])}".rstrip("/") + "/", f"{root}/"
-            return
-
-
-def _correct_paths(paths: Sequence[str], old: str, new: str) -> tuple[str, ...]:
-    """The paths with another beginning; none unless all of them exist."""
-    corrected = tuple(new + path.removeprefix(old) for path in paths)
-    return corrected if all(path.startswith(old) for path in paths) and all(map(os.path.isfile, corrected)) else ()

@@ -135,12 +135,10 @@ def _read_values(path: Path, faults: Faults) -> dict[str, str]:
 
 TRANSCRIPTS_PLACE = "extractor text"
 
-
 _TRANSCRIPTS_REMEDY = (
     "give a table text (UTTERANCE WORD WORD ...) in each Kaldi set, or SPEAKER-CHAPTER.trans.txt beside the audio of a "
     "LibriSpeech tree; or leave text out of extractor=[…]"
 )
-
 
 TRANSCRIPT_FAULTS = {
     "no-text": ("a data set that comes without transcripts, or tables that were not copied", _TRANSCRIPTS_REMEDY),
@@ -155,7 +153,6 @@ TRANSCRIPT_FAULTS = {
     "duplicate-id": ("tables joined twice", "keep one of the lines"),
     "disagrees": ("sets from different sources put together", "make the sets agree"),
 }
-
 
 Key = tuple[str, str]
 """(set, utterance)"""
@@ -208,7 +205,13 @@ class TranscriptTables(contracts.Transcripts):
                     faults.add("missing-text", f"utterance '{key[1]}' of {key[0]} has no transcript", file)
         if not transcripts:
             faults.add("no-text", "no utterance of the data set has a transcript", self.root)
-        _check_words_agree(transcripts, self.files, faults)
+        # An utterance may stand in several sets if it says the same in all.
+        first: dict[str, Key] = {}
+        for key, words in transcripts.items():
+            before = first.setdefault(key[1], key)
+            if transcripts[before].upper().split() != words.upper().split():
+                what = f"utterance '{key[1]}' says other words than in {before[0]}"
+                faults.add("disagrees", what, str(self.files[key]))
         return transcripts, [(fault.kind, fault.what, fault.where) for fault in faults.found]
 
 
@@ -221,12 +224,3 @@ def read_transcripts(file: Path, faults: Faults) -> dict[str, str]:
             faults.add("duplicate-id", f"utterance '{utterance}' has a second line", record.where)
         transcripts.setdefault(utterance, words)
     return transcripts
-
-
-def _check_words_agree(transcripts: Mapping[Key, str], files: Mapping[Key, Path | None], faults: Faults) -> None:
-    """An utterance may stand in several sets if it says the same in all."""
-    first: dict[str, Key] = {}
-    for key, words in transcripts.items():
-        before = first.setdefault(key[1], key)
-        if transcripts[before].upper().split() != words.upper().split():
-            faults.add("disagrees", f"utterance '{key[1]}' says other words than in {before[0]}", str(files[key]))

@@ -57,6 +57,9 @@ class Segment:
         return first, behind
 
 
+MADE_PAIRS = "all pairs of one sex, or all pairs where no sex is known,"
+"""Which pairs are tried of a list that is made here, in words."""
+
 MOST_NAMED = 10
 """So many names stand in a message; the others are counted."""
 
@@ -167,9 +170,7 @@ class Fence:
         return self._linked[folder] and os.path.islink(f"{folder}/{name}")  # noqa: PTH114 (never raises)
 
 
-def add_same_sex_pairs(
-    listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str
-) -> TrialList:
+def add_same_sex_pairs(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> None:
     """Add the list of all same-sex pairs of enrolled speaker and utterance of the trial set ``name``: of all pairs if no sex is
     known."""
     trial_rows = [row for row in listing.utterances if row.set == name]
@@ -183,19 +184,7 @@ def add_same_sex_pairs(
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.pair_same_sex(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
-    trial_list = TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"})
-    listing.lists.append(trial_list)
-    return trial_list
-
-
-def check_set_name(folder: Path, name: str, faults: Faults) -> None:
-    """Report a folder that sets are called after, if the name that they have of it holds what nobody can see."""
-    report_invisible("set", name, str(folder), faults, folder)
-
-
-def describe_pairs(across_sexes: bool) -> str:
-    """Which pairs of a list that was made here are tried, in words."""
-    return "all pairs, those across sexes too," if across_sexes else "all same-sex pairs"
+    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"}))
 
 
 def add_halves(listing: Listing, name: str, rows: Sequence[Utterance], seed: int, where: str) -> None:
@@ -262,19 +251,10 @@ def note_chosen_sets(listing: Listing, wanted: Sequence[str], names: Sequence[st
 
 
 def note_halves(listing: Listing, names: Sequence[str], seed: int) -> None:
-    """Say how the protocol of sets without lists was made, once :func:`halved` has made it."""
-    lists = {
-        name: [trial_list for trial_list in listing.lists if trial_list.enrolment_set == f"{name}_enrolls"]
-        for name in names
-    }
-    across = [name for name, set_lists in lists.items() if any(trial_list.across_sexes for trial_list in set_lists)]
-    tried = describe_pairs(len(across) == len(names))
-    if 0 < len(across) < len(names):
-        tried += f" (of {join_few(across)} {describe_pairs(True).rstrip(',')})"
-    each = ", each set by itself" if len(names) > 1 else ""
+    """Say how the protocol of sets without lists is made (:func:`add_halves`)."""
     listing.protocol.append(
         f"the protocol was made here: no lists came with {join_few(names)}, so each speaker's utterances were halved into enrolment and "
-        f"trial (dataset.seed={seed}{each}) and {tried} are tried; other halves give other numbers"
+        f"trial (dataset.seed={seed}, each set by itself) and {MADE_PAIRS} are tried; other halves give other numbers"
     )
 
 
@@ -293,13 +273,9 @@ def report_unknown_sets(faults: Faults, wanted: Iterable[str], names: Sequence[s
             faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
 
 
-def report_invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
-    """Report an id with characters that nobody can see; whether it has some.
-
-    ``path`` is the folder or file that it comes from: then the command that renames that is given.
-    """
+def report_invisible(kind: str, name: str, where: str | Path, faults: Faults) -> bool:
+    """Report an id with characters that nobody can see; whether it has some."""
     problem = text.not_an_id(name)
     if problem:
-        command = f": {text.renamed(path)}" if path is not None else ""
-        faults.add("bad-id", f"the {kind} '{name}' holds {problem}{command}", where)
+        faults.add("bad-id", f"the {kind} '{name}' holds {problem}", where)
     return bool(problem)

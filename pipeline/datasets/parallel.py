@@ -7,20 +7,19 @@ none can be started, or one dies, threads go on.
 
 from __future__ import annotations
 
-import bisect
 import hashlib
 import logging
 import os
-import random
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import current_process, get_context
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from pipeline import processes
 from pipeline.datasets import probe as probing
@@ -29,28 +28,18 @@ from pipeline.datasets.probe import Probe
 MANY_FILES = 500
 """So many files are looked at by processes: they take as long to start as one of them takes for a hundred files."""
 
-
 CHUNK_FILES = 16
 """Files that a process is given at a time."""
-
 
 RACY_NS = 2_000_000_000
 """No file system in use has a coarser clock (FAT: 2 s); it also forgives hosts whose clocks differ a little."""
 
-
 IDENTITY_BYTES = 16
-
 
 # In flight for each worker, so that none waits for the next.
 _AHEAD = 2
-
-
 log = logging.getLogger(__name__)
-
-
-Item = TypeVar("Item", bound=Hashable)
-
-
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
@@ -70,10 +59,6 @@ class FileState:
         text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
         return hashlib.blake2b(text + encode_text(self.path), digest_size=IDENTITY_BYTES).digest()
 
-    @property
-    def changed_ns(self) -> int:
-        return max(self.mtime_ns, self.ctime_ns)
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -85,103 +70,50 @@ class Look:
     looked_ns: int
 
 
-class WorkQueue(Generic[Item]):
-    """Files, or pairs of them, that are still to be looked at, a few at a time.
-
-    Several starts may look at the same files at once. Each begins somewhere and goes on from there; where it comes to files that
-    another has looked at, it goes on somewhere else.
-    """
-
-    def __init__(self, paths: Sequence[Item], together: int = 1, seed: str | None = None) -> None:
-        self._chunks = [paths[start : start + together] for start in range(0, len(paths), together)]
-        self._open = list(range(len(self._chunks)))
-        self._random = random.Random(seed)
-        self._next = self._random.randrange(max(1, len(self._chunks)))
-        self._gone: set[Item] = set()
-
-    def take(self) -> list[Item]:
-        """The next files; empty where there are none."""
-        while self._open:
-            place = bisect.bisect_left(self._open, self._next)
-            if place == len(self._open) or self._open[place] != self._next:
-                place = self._random.randrange(len(self._open))
-            number = self._open.pop(place)
-            self._next = number + 1
-            wanted = [path for path in self._chunks[number] if path not in self._gone]
-            if wanted:
-                return wanted
-            # All of it has been looked at by another, who goes on behind it.
-            self._next = -1
-        return []
-
-    def give_back(self, paths: Sequence[Item]) -> None:
-        """Files that were taken, and that nobody has looked at."""
-        self._open.append(len(self._chunks))
-        self._chunks.append(paths)
-
-    def drop(self, paths: Iterable[Item]) -> None:
-        """Another has looked at these."""
-        self._gone.update(paths)
-
-    def paths(self) -> list[Item]:
-        """All of them."""
-        return [path for number in self._open for path in self._chunks[number] if path not in self._gone]
-
-
-def run_parallel(
-    queue: WorkQueue[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]
-) -> Iterator[Answer]:
-    """Look at files until none is left, with so many workers; what was found, as it is found.
+def run_parallel(items: Sequence[Item], workers: int, look_at: Callable[[Sequence[Item]], Answer]) -> Iterator[Answer]:
+    """Look at files, a few at a time, with so many workers; what was found, as it is found.
 
     Args:
-        left: the files; others may be dropped from it in between.
-        count: of the files.
+        items: the files, or pairs of them.
         workers: processes or threads.
         look_at: looks at some of them in turn; it pickles.
     """
-    if needs_processes(count, workers):
+    # A daemon has no children.
+    processes_pay = len(items) >= MANY_FILES and workers > 1 and not current_process().daemon
+    size = CHUNK_FILES if processes_pay else 1
+    left = deque(items[start : start + size] for start in range(0, len(items), size))
+    if processes_pay:
         try:
-            most = min(workers, -(-count // CHUNK_FILES))
             with processes.isolate_python():
-                started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
+                started = ProcessPoolExecutor(min(workers, len(left)), get_context("spawn"), processes.end_with_parent)
             with started as pool:
-                yield from _run_in_pool(pool, workers, queue, look_at)
+                yield from _run_in_pool(pool, workers, left, look_at)
             return
         except (OSError, BrokenProcessPool) as error:
             log.warning(
                 "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
             )
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        yield from _run_in_pool(pool, workers, queue, look_at)
-
-
-def needs_processes(count: int, workers: int) -> bool:
-    """Whether processes are to look at so many files."""
-    return count >= MANY_FILES and workers > 1 and not current_process().daemon  # a daemon has no children
+        yield from _run_in_pool(pool, workers, left, look_at)
 
 
 def _run_in_pool(
-    pool: Executor, workers: int, queue: WorkQueue[Item], look_at: Callable[[Sequence[Item]], Answer]
+    pool: Executor, workers: int, left: deque[Sequence[Item]], look_at: Callable[[Sequence[Item]], Answer]
 ) -> Iterator[Answer]:
-    going: dict[Future[Answer], list[Item]] = {}
+    """What is found of the parts that are left; those without an answer are left again where it fails."""
+    going: dict[Future[Answer], Sequence[Item]] = {}
     try:
-        while True:
-            while len(going) < max(1, workers) * _AHEAD and (paths := queue.take()):
-                try:
-                    with processes.isolate_python():  # it may start a process
-                        going[pool.submit(look_at, paths)] = paths
-                except BaseException:
-                    queue.give_back(paths)
-                    raise
-            if not going:
-                return
+        while left or going:
+            while left and len(going) < max(1, workers) * _AHEAD:
+                with processes.isolate_python():  # it may start a process
+                    future = pool.submit(look_at, left[0])
+                going[future] = left.popleft()
             for done in wait(going, return_when=FIRST_COMPLETED).done:
                 answer = done.result()
                 del going[done]
                 yield answer
     except BaseException:
-        for paths in going.values():
-            queue.give_back(paths)
+        left.extend(going.values())
         pool.shutdown(wait=False, cancel_futures=True)
         raise
 
@@ -196,7 +128,7 @@ def look_at_file(path: Path, longest_seconds: float) -> Look:
     now = time.time_ns()
     before = read_state(path)
     probe = probing.probe_file(path, longest_seconds)
-    settled = before is not None and now - before.changed_ns >= RACY_NS
+    settled = before is not None and now - max(before.mtime_ns, before.ctime_ns) >= RACY_NS
     if not (probe.lasting and settled and _read_opened_state(path) == before):
         return Look(path, probe, None, now)
     return Look(path, probe, before, now)

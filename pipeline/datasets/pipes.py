@@ -8,6 +8,7 @@ file (``sox -r 16000`` of a file at 16 kHz) is held against its header.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -16,12 +17,7 @@ from pipeline.audio.decoding import open_stream
 from pipeline.errors import DataError
 
 _ARCHIVE = re.compile(r"(.+\.ark):(\d+)(\[.*\])?")
-
-
 _QUIET = re.compile(r"\s2>\s*/dev/null\s*$")
-
-
-_PROTOCOL = re.compile(r"[A-Za-z][A-Za-z0-9+.]*[:,]")
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,6 @@ class Entry:
         offset: that place, in bytes.
         rate: the sampling rate in Hz that the command gives; None for that of the file.
         channels: how many channels it gives; None for those of the file.
-        bits: of the samples that it gives, 0 for floating point; None for those of the file.
     """
 
     file: str = ""
@@ -46,7 +41,6 @@ class Entry:
     offset: int | None = None
     rate: int | None = None
     channels: int | None = None
-    bits: int | None = None
 
 
 class _Refused(Exception):
@@ -88,25 +82,6 @@ def describe_change(command: Entry, path: Path) -> str:
     return ""
 
 
-def rounds_samples(command: Entry, path: Path) -> bool:
-    """Whether a command would round the samples of its file to fewer bits than they have."""
-    if not command.bits:
-        return False
-    try:
-        with open_stream(path) as sound:
-            return _count_bits(sound.subtype) > command.bits
-    except DataError:
-        return False
-
-
-def _count_bits(subtype: str) -> int:
-    """Bits that hold a sample as it is decoded; of floating point and of lossy codings, more than any integer has."""
-    if subtype in ("ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"):
-        return 16
-    digits = re.search(r"\d+$", subtype)
-    return int(digits[0]) if digits and subtype.startswith(("PCM_", "ALAC_")) else 64
-
-
 # Words ---------------------------------------------------------------------------------------------------------------
 
 _MEANING = {
@@ -115,9 +90,11 @@ _MEANING = {
     **dict.fromkeys("$`", "a variable or another command in it"),
     **dict.fromkeys("*?[", "a pattern of file names"),
     **dict.fromkeys("(){}", "brackets"),
+    "~": "the home of somebody",
+    "#": "a comment",
+    "\\": "a backslash",
 }
-"""What stands unquoted in a command and makes it more than a program with words."""
-
+"""What may make a command more than a program with words, unless it stands in single quotes."""
 
 _ORDINARY = re.compile(r"[\w ./:=,@%+\t-]*")
 """Most commands: their words are parted by blanks alone. A set to train on has a hundred thousand of them."""
@@ -127,51 +104,19 @@ def split_words(text: str) -> list[str]:
     """The words of a simple command, as a POSIX shell tells them apart.
 
     Raises:
-        _Refused: a shell would do more than that.
+        _Refused: a shell would, or might, do more than that.
     """
     if _ORDINARY.fullmatch(text):
-        return [word for word in re.split("[ \t]+", text) if word]
-    parts: list[str] = []
-    word: str | None = None  # None between two words: an empty word in quotes is one
-    place = 0
-    while place < len(text):
-        letter = text[place]
-        if letter in " \t":
-            if word is not None:
-                parts.append(word)
-            word = None
-        elif letter in "'\"":
-            quoted, place = _read_quoted(text, place)
-            word = (word or "") + quoted
-        elif letter == "\\":
-            place += 1
-            if place == len(text):
-                raise _Refused("a backslash at its end")
-            word = (word or "") + text[place]
-        elif letter in _MEANING:
+        return text.split()
+    if "'" in text and '"' in text:
+        raise _Refused("quotes of both kinds")
+    for letter in re.sub(r"'[^']*'", "", text):
+        if letter in _MEANING:
             raise _Refused(_MEANING[letter])
-        elif word is None and letter in "#~":
-            raise _Refused("a comment" if letter == "#" else "the home of somebody")
-        else:
-            word = (word or "") + letter
-        place += 1
-    return parts if word is None else [*parts, word]
-
-
-def _read_quoted(text: str, place: int) -> tuple[str, int]:
-    """What stands in quotes from a place on, and where they close."""
-    quote, quoted = text[place], ""
-    place += 1
-    while place < len(text) and text[place] != quote:
-        if quote == '"' and text[place] in "$`":
-            raise _Refused(_MEANING["$"])
-        if quote == '"' and text[place] == "\\" and text[place + 1 : place + 2] in ("$", "`", '"', "\\"):
-            place += 1
-        quoted += text[place]
-        place += 1
-    if place >= len(text):
-        raise _Refused("quotes that do not close")
-    return quoted, place
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise _Refused("quotes that do not close") from None
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -239,7 +184,6 @@ _FLAC = _map_spellings(
     "-c --stdout", "-d --decode", "-s --silent", "--totally-silent", "-f --force", "-F --decode-through-errors"
 )
 
-
 _SPH2PIPE_FLAGS, _SPH2PIPE = _map_spellings("-p"), _map_spellings("-f", "-c")
 
 
@@ -261,40 +205,11 @@ def _parse_flac(arguments: list[str]) -> Entry:
 
 _SOX_FLAGS = _map_spellings("-R", "-D --no-dither", "-S --show-progress", "-q --no-show-progress", "--multi-threaded",
                     "--single-threaded", *[f"-V{level}" for level in ("", *range(7))])  # fmt: skip
-
-
-_SOX_GLOBAL = _map_spellings("--buffer", "--input-buffer")
-
-
-_SOX_IN = _map_spellings("-t --type", "-r --rate", "-c --channels")
-
-
-_SOX_OUT = _map_spellings("-t --type", "-r --rate", "-c --channels", "-b --bits", "-e --encoding")
-
-
-_SOX_BEFORE, _SOX_BEHIND = _SOX_GLOBAL | _SOX_IN, _SOX_GLOBAL | _SOX_OUT
-
-
+_SOX_BEFORE = _map_spellings("--buffer", "--input-buffer", "-t --type", "-r --rate", "-c --channels")
+_SOX_BEHIND = _SOX_BEFORE | _map_spellings("-b --bits", "-e --encoding")
 _SOX_CODINGS = ("signed-integer", "floating-point")
 
-
-_SOX_TYPES = [
-    "wav",
-    "wavpcm",
-    "flac",
-    "mp3",
-    "ogg",
-    "vorbis",
-    "opus",
-    "sph",
-    "nist",
-    "aiff",
-    "aif",
-    "au",
-    "snd",
-    "w64",
-    "caf",
-]
+_SOX_TYPES = ("wav", "wavpcm", "flac", "mp3", "ogg", "vorbis", "opus", "sph", "nist")
 """Kinds of files whose headers say what they hold."""
 
 
@@ -316,13 +231,11 @@ def _parse_sox(arguments: list[str]) -> Entry:
     coding = behind.get("-e", "signed-integer")
     if len(coding) < 2 or not any(name.startswith(coding) for name in _SOX_CODINGS):
         raise _Refused(f"the coding {coding}")
-    bits = _parse_number(behind, "-b")
-    if bits not in (None, 16, 24, 32, 64):
+    if (bits := _parse_number(behind, "-b")) not in (None, 16, 24, 32, 64):
         raise _Refused(f"samples of {bits} bits")
     rate = _agree(_parse_number(before, "-r"), _parse_number(behind, "-r"), "rates")
     channels = _agree(_parse_number(before, "-c"), _parse_number(behind, "-c"), "numbers of channels")
-    is_float = _SOX_CODINGS[1].startswith(coding)
-    return Entry(file, rate=rate, channels=channels, bits=0 if is_float else bits)
+    return Entry(file, rate=rate, channels=channels)
 
 
 def _agree(first: int | None, second: int | None, what: str) -> int | None:
@@ -359,50 +272,9 @@ def _parse_cat(arguments: list[str]) -> Entry:
     return Entry(_single_file(arguments))
 
 
-_FFMPEG_QUIET = ("-loglevel", "-v", "-threads")
-
-
-_FFMPEG_FLAGS = ("-hide_banner", "-nostdin", "-y", "-nostats", "-vn")
-
-
-_FFMPEG_OUT = {"-f": "-f", "-ar": "-ar", "-ac": "-ac", "-acodec": "-c", "-c:a": "-c", "-codec:a": "-c"}
-
-
-_FFMPEG_BITS = {"pcm_s16le": 16, "pcm_s24le": 24, "pcm_s32le": 32, "pcm_f32le": 0, "pcm_f64le": 0}
-
-
-def _parse_ffmpeg(arguments: list[str]) -> Entry:
-    files: list[str] = []
-    options: dict[str, str] = {}
-    while len(arguments) > 1:
-        option = arguments.pop(0)
-        if option == "-i":
-            files.append(arguments.pop(0))
-        elif option in _FFMPEG_QUIET:
-            arguments.pop(0)
-        elif option in _FFMPEG_OUT and files:
-            options[_FFMPEG_OUT[option]] = arguments.pop(0)
-        elif option not in _FFMPEG_FLAGS:
-            raise _Refused(f"the option {option}")
-    if arguments not in (["-"], ["pipe:"], ["pipe:1"]):
-        raise _Refused("it writes into a file" if arguments else "it writes nothing")
-    file = _single_file(files)
-    if _PROTOCOL.match(file):
-        raise _Refused(f"'{file}' may be more than a file")
-    if options.get("-f") != "wav":
-        raise _Refused("it writes no wav file (no -f wav)")
-    coding = options.get("-c", "pcm_s16le")
-    if coding not in _FFMPEG_BITS:
-        raise _Refused(f"the coding {coding}")
-    return Entry(
-        file, rate=_parse_number(options, "-ar"), channels=_parse_number(options, "-ac"), bits=_FFMPEG_BITS[coding]
-    )
-
-
 _PROGRAMS: dict[str, Callable[[list[str]], Entry]] = {
     "flac": _parse_flac,
     "sox": _parse_sox,
     "sph2pipe": _parse_sph2pipe,
-    "ffmpeg": _parse_ffmpeg,
     "cat": _parse_cat,
 }

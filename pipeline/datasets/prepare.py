@@ -9,7 +9,7 @@ copied from the original set and names the original recordings is none of the co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.contracts import Transcripts
-from pipeline.datasets import external_copy, external_files, importers, kaldi_tables, resemblance
+from pipeline.datasets import external_copy, importers, kaldi_tables, resemblance
 from pipeline.datasets import probe as probing
 from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.corpus import Corpus, Dropped, report_lacking_classes
-from pipeline.datasets.external_copy import Copy, Gaps, Row
-from pipeline.datasets.external_files import Cutting, list_files
+from pipeline.datasets.external_copy import Copy, Cutting, Gaps, Row, list_files
 from pipeline.datasets.resemblance import Doubt, IdenticalAudio
 from pipeline.datasets.scores import score_files
 from pipeline.datasets.scores.score_files import ScoreSet
@@ -82,7 +81,7 @@ def read_copy(
         manifest: what has to be there.
         allow_partial: leave out utterances whose file is missing or has a fault.
         threads: files that are read at a time.
-        known: what earlier looks at the files found.
+        cache: what earlier looks at the files found.
         sounds: digests of what is heard in the originals, by the digest of the file.
         everyone: the originals that a file may hold by mistake; by default those of the manifest.
         recordings: where segments and what lies in archives are written as files.
@@ -112,21 +111,18 @@ def read_copy(
         faults.add(kind, what, folder)
     faults.stop(folder)
     same = resemblance.find_identical(originals, rows, sounds, mine)
-    notes = (*files.notes, *_describe_unused(folder, files.unused))
+    notes = []
+    if files.unused:
+        notes.append(
+            f"{len(files.unused)} audio files under {folder} belong to no utterance of the data set and are not used, "
+            f"e.g. {files.unused[0].relative_to(folder)}"
+        )
     limits = (*files.limits, *beside.lengths(), *probing.describe_probes(probed))
-    checked = CheckedCopy(manifests.frame(rows), tuple(sorted(gaps.dropped)), notes, same, mine, limits)
+    checked = CheckedCopy(manifests.frame(rows), tuple(sorted(gaps.dropped)), tuple(notes), same, mine, limits)
     others = originals if everyone is None else everyone.to_dict("records")
     return checked.doubted(
         (*beside.doubts(copy.training), *resemblance.doubt_taken(others, originals, rows, sounds, mine))
     )
-
-
-def _describe_unused(folder: Path, unused: Sequence[Path]) -> Iterator[str]:
-    if unused:
-        yield (
-            f"{len(unused)} audio files under {folder} belong to no utterance of the data set and are not used, "
-            f"e.g. {unused[0].relative_to(folder)}"
-        )
 
 
 @dataclass(frozen=True)
@@ -216,7 +212,9 @@ def prepare_data(
     evaluated = [checked_copy for key, checked_copy in checked.items() if not copies[key].training]
     gone = {(line.set, line.utterance) for checked_copy in evaluated for line in checked_copy.dropped}
     sets = {name: trials.drop_utterances(trial_set, gone) for name, trial_set in corpus.trials.items()}
-    _check_classes(sets, settings)
+    lacking = Faults()
+    report_lacking_classes(sets.values(), {}, lacking)
+    lacking.stop(settings.root or "dataset")
     notes = [*corpus.notes, *_label_lines(checked, lambda copy: copy.notes)]
     if gone:
         notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
@@ -265,7 +263,7 @@ def _read_copies(
     untrainable: dict[str, str] = {}
     for key, copy in copies.items():
         wanted = corpus.manifest[(corpus.manifest["role"] == "train") == copy.training]
-        if copy.training and not copy.is_named and not external_files.has_any_file(copy, wanted):
+        if copy.training and not copy.is_named and not external_copy.has_any_file(copy, wanted):
             untrainable[copy.label] = (
                 f"system {copy.label} has no anonymised copy of the training set ({join_few(sorted(wanted['set'].unique()))}): "
                 f"{copy.key()}=DIR names one"
@@ -342,13 +340,6 @@ def _describe_dropped(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[
         expected = sum(trial_set.expected for trial_set in sets.values())
         sentences.append(f"{gone} of {expected} trials are left out with their utterances")
     return sentences
-
-
-def _check_classes(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
-    """Refuse trial sets that lack a class once utterances are left out."""
-    faults = Faults()
-    report_lacking_classes(sets.values(), {}, faults)
-    faults.stop(settings.root or "dataset")
 
 
 def _merge_errors(errors: Mapping[Hashable, DataError]) -> DataError:

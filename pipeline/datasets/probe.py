@@ -25,14 +25,11 @@ from pipeline.nets.embedding import SILENCE_DBFS
 # Raised when other things are said of the same file.
 VERSION = "audio probe 2"
 
-
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1
 
-
 # What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
 USUAL_RATE = 16_000
-
 
 # Speech at that rate that ends in between was made at 8 kHz, or passed a telephone; what ends below is no speech.
 NARROW_HZ = 1_000.0, 4_500.0
@@ -83,9 +80,9 @@ def probe_file(
             problem = "is a folder" if path.is_dir() else "is a pipe or a device" if path.exists() else "is missing"
             return Probe(kind="missing-audio", problem=f"{path} {problem}", lasting=False)
         with audio.open_regular(path) as descriptor:
-            contents = containers.examine(Source(descriptor, path))
+            is_checked, counted = containers.examine(Source(descriptor, path))
         heard = audio.survey(path, longest_seconds, hear)
-        if not contents.is_checked:
+        if not is_checked:
             raise odd(path, "is read by the decoder, but nothing tells whether it is whole")
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -99,7 +96,7 @@ def probe_file(
         return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=counted_here)
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
-    kind, problem = _find_problem(path, heard, contents.samples)
+    kind, problem = _find_problem(path, heard, counted)
     if kind:
         return Probe(kind=kind, problem=f"{path} {problem}")
     padded = [1000 * samples / heard.rate for samples in heard.zeros]

@@ -31,43 +31,29 @@ ORIGINAL, NEARLY = 0.99, 0.95
 """Two recordings whose waveforms correlate by more than the first are one: far above what anonymisers leave, mild ones too. Where more
 than half of the files are originals and all others exceed the second, a coding took the rest, and no system."""
 
-
 RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-
 
 PADDING, FRAME = 2_400, 512
 """Samples that a coding or the frames of a vocoder may add, and take away."""
 
-
 FEWEST_OF_SET = 4
 """A set of fewer files may hold its originals by chance, such as words of a moment."""
-
 
 FEWEST = 5
 """In fewer files a factor between lengths may be chance, unless it is one."""
 
-
 LONGEST_ENDS = 0.3
 """Seconds that a program may cut off, or add to, every file."""
-
 
 SAME_SECONDS = 0.010
 """By so much files may differ in length: a frame."""
 
-
 PAIRS_KEPT_TOGETHER = 8192
 """Pairs that are compared between two times that correlations are kept: a minute and a half on one core."""
 
-
 _VERSION = 1  # of the correlation: raised when it gives other numbers
-
-
 _SCHEMA = pa.schema({"identity": pa.binary(16), "correlation": pa.float64(), "compared_ns": pa.int64()})
-
-
 _Pair = tuple[bytes, Path, Path]  # a digest of both digests, the original, the anonymised file
-
-
 log = logging.getLogger(__name__)
 
 
@@ -94,7 +80,11 @@ class Resemblance:
         """What no number can be measured on, by kind: a system that changed nothing, and samples under a wrong rate."""
         everything = list(range(len(self.rows)))
         # Set by set: an attack on protected trials with original enrolment, or the other way round, is weak for that reason alone.
-        groups = [everything] if self._is_original(everything) else [*filter(self._is_original, self._large_sets())]
+        sets: dict[str, list[int]] = defaultdict(list)
+        for place, row in enumerate(self.rows):
+            sets[str(row["set"])].append(place)
+        large = [places for places in sets.values() if len(places) >= FEWEST_OF_SET]
+        groups = [everything] if self._is_original(everything) else [*filter(self._is_original, large)]
         bare = [place for group in groups for place in group if self.correlations[place] > ORIGINAL]
         if bare:
             names = ", ".join(dict.fromkeys(str(self.rows[place]["set"]) for place in bare))
@@ -113,13 +103,6 @@ class Resemblance:
         """Whether the files at these places are all original speech, of which a coding may have taken a few below :data:`ORIGINAL`."""
         values = [self.correlations[place] for place in places]
         return 2 * sum(value > ORIGINAL for value in values) > len(values) and min(values) > NEARLY
-
-    def _large_sets(self) -> list[list[int]]:
-        """The places of the rows of each set that is large enough to be judged by itself."""
-        sets: dict[str, list[int]] = defaultdict(list)
-        for place, row in enumerate(self.rows):
-            sets[str(row["set"])].append(place)
-        return [places for places in sets.values() if len(places) >= FEWEST_OF_SET]
 
     def doubts(self, training: bool = False) -> Iterator[Doubt]:
         """What a reader of numbers on these files must know first."""
@@ -199,7 +182,11 @@ def compare_with_originals(
     with contextlib.suppress(OSError):  # what cannot be kept is said of what is known of files, which lies beside it
         table = kept.read(["identity", "correlation"]) if kept is not None else _SCHEMA.empty_table()
         correlation_of = dict(zip(table["identity"].to_pylist(), table["correlation"].to_pylist()))
-    pairs = [_identify_pair(original, row) for original, row in zip(originals, rows, strict=True)]
+    pairs: list[_Pair] = []
+    for original, row in zip(originals, rows, strict=True):
+        text = f"{_VERSION} {original['sha256']} {row['sha256']}"
+        identity = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        pairs.append((identity, Path(original["path"]), Path(row["path"])))
     for (identity, *_), original, row in zip(pairs, originals, rows):
         if original["sha256"] == row["sha256"] or sounds.get(original["sha256"]) == mine[row["sha256"]]:
             correlation_of[identity] = 1.0
@@ -207,8 +194,7 @@ def compare_with_originals(
     for start in range(0, len(todo), PAIRS_KEPT_TOGETHER):
         some = todo[start : start + PAIRS_KEPT_TOGETHER]
         new: dict[bytes, float] = {}
-        chunk = parallel.CHUNK_FILES if parallel.needs_processes(len(some), threads) else 1
-        for correlations in parallel.run_parallel(parallel.WorkQueue(some, chunk), len(some), threads, correlate_pairs):
+        for correlations in parallel.run_parallel(some, threads, correlate_pairs):
             new |= correlations
         correlation_of |= new
         if len(todo) > parallel.MANY_FILES:
@@ -224,11 +210,6 @@ def compare_with_originals(
     return Resemblance(originals, rows, [correlation_of[identity] for identity, *_ in pairs])
 
 
-def _identify_pair(original: Mapping[Any, Any], row: Mapping[Any, Any]) -> _Pair:
-    text = f"{_VERSION} {original['sha256']} {row['sha256']}"
-    return hashlib.blake2b(text.encode(), digest_size=16).digest(), Path(original["path"]), Path(row["path"])
-
-
 def correlate_pairs(pairs: Sequence[_Pair]) -> dict[bytes, float]:
     """The correlation of each pair of files."""
     return {
@@ -239,7 +220,6 @@ def correlate_pairs(pairs: Sequence[_Pair]) -> dict[bytes, float]:
 
 Rows = Sequence[Mapping[Any, Any]]
 """Rows of a manifest."""
-
 
 _NO_NUMBER = "No number on such speech tells how private a system is"
 
@@ -302,24 +282,16 @@ class IdenticalAudio:
 
     def sentences(self) -> Iterator[str]:
         """The shared sounds in words; nothing if each recording holds a sound of its own."""
-        if not self.shared:
-            return
-        same = f"hold the same audio as the file of another utterance, e.g. {self.example[0]} and {self.example[1]}"
-        if self.shared == self.files and self.sounds == 1:
-            sentence = f"all {self.files} files hold one and the same recording"
-        elif self.speakers == self.of and not self.across and self.of:
-            sentence = f"the files of each of the {self.of} speakers hold one and the same recording: {self.shared} of {self.files} files {same}"
-        else:
-            sentence = f"{self.shared} of {self.files} files {same}"
-            sentence += f"; {self.across} of them that of another speaker" if self.across else ""
-            sentence += (
-                f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
+        if self.shared:
+            yield (
+                f"{self.shared} of {self.files} files hold the same audio as the file of another utterance, e.g. {self.example[0]} and "
+                f"{self.example[1]}; {self.across} of them that of another speaker; all files of {self.speakers} of {self.of} speakers hold "
+                f"one recording. {_NO_NUMBER}"
             )
-        yield f"{sentence}. {_NO_NUMBER}"
 
 
 def group_by_sound(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> list[Rows]:
-    """The recordings of a system by the sound that they hold; of one original there is one. Arguments as of :func:`find`."""
+    """The recordings of a system by the sound that they hold; of one original there is one. Arguments as of :func:`find_identical`."""
     alike: dict[str, dict[str, Mapping[Any, Any]]] = defaultdict(dict)
     for original, row in zip(originals, rows, strict=True):
         was = sounds.get(original["sha256"], original["sha256"])
@@ -365,7 +337,7 @@ def find_identical(
 def find_taken(
     everyone: Rows, originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
 ) -> list[tuple[Mapping[Any, Any], Rows]]:
-    """The recordings that hold the original of another utterance, each with whose it is. Arguments as of :func:`of_others`."""
+    """The recordings that hold the original of another utterance, each with whose it is. Arguments as of :func:`doubt_taken`."""
     owners: dict[str, list[Mapping[Any, Any]]] = defaultdict(list)
     for row in everyone:
         owners[sounds.get(row["sha256"], row["sha256"])].append(row)

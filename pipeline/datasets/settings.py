@@ -12,6 +12,16 @@ from pipeline.names import normalise_name
 
 _NO_ATTRIBUTES = {"utt", "spk", "gender", "sex", "dur"}
 
+_READ_FOR: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("edition", "protocol", "originals"), ("vpc",)),
+    **dict.fromkeys(("trials", "utt2spk", "labels", "distances", "as_is", "results", "pool"), ("scores",)),
+    "sexes": ("folders", "librispeech"),
+    "files": ("folders",),
+    "attributes": ("kaldi", "vpc"),
+    "train": ("kaldi", "librispeech", "folders", "vpc", "synthetic"),
+}
+"""The kinds of data set for which a setting is read."""
+
 
 class DatasetSettings(ComponentSettings):
     """What to evaluate on.
@@ -50,7 +60,7 @@ class DatasetSettings(ComponentSettings):
         distances: whether lower scores mean more similar, or patterns of the score files of which that is so, from the root on.
         as_is: keep scores that order the classes the wrong way round beyond chance, instead of refusing them.
         results: of ``scores``, the name of the folder ``results-…`` to read; by default the newest.
-        pool: evaluate the scores of the sets of both sexes together too: ``true``, or some of the names before ``_trials_f``.
+        pool: evaluate the scores of the sets of both sexes together too.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
         speakers: synthetic speakers to evaluate.
@@ -79,7 +89,7 @@ class DatasetSettings(ComponentSettings):
     distances: bool | list[str] = numeric(False)
     as_is: bool = runtime(False)
     results: str | None = runtime(None)
-    pool: bool | list[str] = numeric(False)
+    pool: bool = numeric(False)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)
     train_speakers: int = numeric(32, ge=0)
@@ -100,34 +110,9 @@ class DatasetSettings(ComponentSettings):
     def _is_a_year(cls, edition: object) -> object:
         return str(edition) if isinstance(edition, int) else edition
 
-    @field_validator("edition", "protocol", "originals")
-    @classmethod
-    def _is_of_a_challenge(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value not in ("auto", "strict", None) and info.data.get("name") != "vpc":
-            raise ValueError("this is said of a challenge's folder, dataset=vpc")
-        return value
-
-    @field_validator("sexes")
-    @classmethod
-    def _is_read(cls, table: str | None, info: ValidationInfo) -> str | None:
-        if table is not None and info.data.get("name") not in ("folders", "librispeech"):
-            raise ValueError(
-                "a table of sexes is read for dataset=folders and dataset=librispeech; Kaldi sets have spk2gender"
-            )
-        return table
-
-    @field_validator("files")
-    @classmethod
-    def _is_chosen(cls, files: str, info: ValidationInfo) -> str:
-        if files != "*" and info.data.get("name") != "folders":
-            raise ValueError("files are chosen by their names for dataset=folders")
-        return files
-
     @field_validator("attributes")
     @classmethod
-    def _has_tables(cls, names: list[str], info: ValidationInfo) -> list[str]:
-        if names and info.data.get("name") not in ("kaldi", "vpc"):
-            raise ValueError("tables spk2NAME and utt2NAME are read of Kaldi sets: dataset=kaldi or dataset=vpc")
+    def _name_tables(cls, names: list[str]) -> list[str]:
         wrong = [name for name in names if not re.fullmatch(r"\w+", name) or name in _NO_ATTRIBUTES]
         if wrong or len(set(names)) < len(names):
             raise ValueError(
@@ -135,20 +120,13 @@ class DatasetSettings(ComponentSettings):
             )
         return names
 
-    @field_validator("trials", "utt2spk", "labels", "distances", "as_is", "results", "pool")
+    @field_validator(*_READ_FOR)
     @classmethod
-    def _is_of_scores(cls, value: Any, info: ValidationInfo) -> Any:
-        untouched = value in (None, False, "auto")
-        if not untouched and info.data.get("name") != "scores":
-            raise ValueError("is read for dataset=scores")
+    def _is_read(cls, value: Any, info: ValidationInfo) -> Any:
+        kinds = _READ_FOR[str(info.field_name)]
+        if value != cls.model_fields[str(info.field_name)].default and info.data.get("name") not in kinds:
+            raise ValueError(f"is read for {' and '.join(f'dataset={kind}' for kind in kinds)}")
         return value
-
-    @field_validator("train")
-    @classmethod
-    def _is_trained_on(cls, train: str, info: ValidationInfo) -> str:
-        if train and info.data.get("name") == "scores":
-            raise ValueError("nothing is trained where score files are evaluated")
-        return train
 
     @property
     def is_given(self) -> bool:

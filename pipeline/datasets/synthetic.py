@@ -23,19 +23,10 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.seeds import generator
 
 RATE = 16000
-
-
 STEP = 40  # samples between control points, 2.5 ms
-
-
 FFT = 512  # 32 ms: the slowest resonance (70 Hz wide) has decayed by 61 dB
-
-
 FRAME = 320  # noise is shaped in Hann frames of 20 ms
-
-
 F0_FLOOR, F0_CEILING = 68.0, 440.0
-
 
 VOWELS = {
     "iy": (270, 2290, 3010),
@@ -50,10 +41,7 @@ VOWELS = {
     "er": (490, 1350, 1690),
 }
 
-
 HIGHER = (3500.0, 4500.0)
-
-
 BANDWIDTHS = np.array([90.0, 110.0, 170.0, 260.0, 360.0])  # of an open glottis half of the time
 
 
@@ -90,7 +78,6 @@ CONSONANTS = {
     "t": _Consonant((320, 1700, 2600), 0.0, 0.40, 4500, 1500, 0.095, burst=True),
     "k": _Consonant((320, 1900, 2400), 0.0, 0.40, 2200, 900, 0.100, burst=True),
 }
-
 
 # Roughly as often as in running English; three quarters are voiced.
 _OFTEN = {"n": 10, "r": 8, "l": 7, "d": 7, "m": 5, "w": 4, "b": 4, "v": 3, "z": 4, "y": 2,
@@ -448,7 +435,6 @@ def _resample_wave(wave: np.ndarray, length: int) -> np.ndarray:
 
 
 RENDERED_RATE = 16000
-
 
 # Far beyond any number of evaluated speakers, so that the two groups stay disjoint whatever their sizes.
 FIRST_TRAIN = 100_000

@@ -50,9 +50,23 @@ def add_librispeech(settings: DatasetSettings, root: Path, listing: Listing) -> 
     _cut_or_halve(settings, root, rows, listing)
 
 
-def add_librispeech_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
-    """List a tree, of which these are the audio files, as training set of the folder's name."""
-    _add_training_rows(folder, _read_librispeech(settings, folder, files, "dataset.train", None, listing), listing)
+def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List a tree of either layout as training set of the folder's name. ``dataset.sexes`` is of the speakers who are evaluated."""
+    files = find_audio_files(folder)
+    depths = {len(path.relative_to(folder).parts) for path in files}
+    unique = len({make_id(path.stem) for path in files}) == len(files)
+    # It is none of LibriSpeech's layout if it is no deeper, and its files lie otherwise or share names.
+    is_plain = bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
+    if settings.name == "folders" or is_plain:
+        rows = _read_folders(settings, folder, files, "dataset.train", listing, None, "*")
+    else:
+        rows = _read_librispeech(settings, folder, files, "dataset.train", None, listing)
+    name = make_id(folder.name)
+    listing.called.append((name, folder))
+    if rows:
+        listing.notes.append(listings.describe_folder_speakers(f"the training set {name}", rows))
+    for place, row in enumerate(sorted(rows, key=lambda row: row.utterance)):
+        listing.utterances.append(replace(row, set=name, role="train", position=place))
 
 
 def _cut_or_halve(settings: DatasetSettings, root: Path, rows: Sequence[Utterance], listing: Listing) -> None:
@@ -66,16 +80,6 @@ def _cut_or_halve(settings: DatasetSettings, root: Path, rows: Sequence[Utteranc
     listing.limits.append(listings.describe_folder_speakers(name, rows))
 
 
-def _add_training_rows(folder: Path, rows: Sequence[Utterance], listing: Listing) -> None:
-    """Let the utterances of a tree be the training set of its name."""
-    name = make_id(folder.name)
-    listing.called.append((name, folder))
-    if rows:
-        listing.notes.append(listings.describe_folder_speakers(f"the training set {name}", rows))
-    for place, row in enumerate(sorted(rows, key=lambda row: row.utterance)):
-        listing.utterances.append(replace(row, set=name, role="train", position=place))
-
-
 def _read_librispeech(
     settings: DatasetSettings, root: Path, files: Sequence[Path], key: str, table: str | None, listing: Listing
 ) -> list[Utterance]:
@@ -85,7 +89,7 @@ def _read_librispeech(
     """
     faults = listing.faults
     parts = [path.relative_to(root).parts for path in files]
-    good = [(path, make_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
+    good = [path for path, place in zip(files, parts) if len(place) == 3]
     _check_layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
@@ -94,30 +98,31 @@ def _read_librispeech(
         kind = " (with dataset=folders)" if below and key == "dataset.root" else ""
         faults.add("level", f"{problem}{advise_roots(root, key, below)}{kind}", root)
         return []
-    sex_of = read_sexes(table, root, {speaker for _, speaker in good}, listing)
-    rows, renamed = [], 0
-    names: dict[str, list[Path]] = defaultdict(list)
+    rows = _make_rows(settings, root, [(path, make_id(path.stem)) for path in good], table, listing)
+    return [
+        replace(row, transcripts=row.path.parent / f"{'-'.join(row.path.parts[-3:-1])}.trans.txt") if row.path else row
+        for row in rows
+    ]
+
+
+def _make_rows(
+    settings: DatasetSettings, root: Path, named: Sequence[tuple[Path, str]], table: str | None, listing: Listing
+) -> list[Utterance]:
+    """The utterances of some files with their ids; one that shares its id, or lies elsewhere, is a fault."""
+    speakers = {path: make_id(path.relative_to(root).parts[0]) for path, _ in named}
+    sex_of = read_sexes(table, root, set(speakers.values()), listing) if named else {}
+    rows, first = [], dict[str, Path]()
     fence = listings.Fence(root, settings.follow_links)
-    for path, speaker in good:
-        utterance = make_id(path.stem)
-        renamed += utterance != normalise_name(path.stem)
-        names[utterance].append(path)
-        place: Path | None = path
-        if not fence.holds(path):
-            faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
-            place = None
-        if len(names[utterance]) == 1:
-            transcript = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"
-            rows.append(
-                Utterance(
-                    "", "", utterance, speaker, sex_of.get(speaker, "u"), place, str(path), 0, transcripts=transcript
-                )
-            )
-    for utterance, paths in names.items():
-        for path in paths[1:]:
-            faults.add("duplicate-id", f"the id '{utterance}' is taken by {paths[0]}", path)
-    if renamed:
-        listing.notes.append(f"{renamed} file names hold blanks, which ids may not; each became '_'")
+    for path, name in named:
+        if first.setdefault(name, path) is not path:
+            listing.faults.add("duplicate-id", f"the id '{name}' is taken by {first[name]}", path)
+            continue
+        is_inside = fence.holds(path)
+        if not is_inside:
+            listing.faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
+        speaker = speakers[path]
+        sex = sex_of.get(speaker, "u")
+        rows.append(Utterance("", "", name, speaker, sex, path if is_inside else None, str(path), 0))
     return rows
 
 
@@ -164,22 +169,6 @@ def add_folders(settings: DatasetSettings, root: Path, listing: Listing) -> None
     _cut_or_halve(settings, root, rows, listing)
 
 
-def add_folders_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
-    """List a tree, of which these are the audio files, as training set of the folder's name.
-
-    ``dataset.sexes`` is of the speakers who are evaluated.
-    """
-    _add_training_rows(folder, _read_folders(settings, folder, files, "dataset.train", listing, None, "*"), listing)
-
-
-def is_folder_tree(folder: Path, files: Sequence[Path]) -> bool:
-    """Whether a folder with these audio files is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie
-    otherwise or share names."""
-    depths = {len(path.relative_to(folder).parts) for path in files}
-    unique = len({make_id(path.stem) for path in files}) == len(files)
-    return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
-
-
 def _read_folders(
     settings: DatasetSettings,
     root: Path,
@@ -213,23 +202,8 @@ def _read_folders(
             "no-speaker-folder", f"{what} in the root itself, in no speaker's folder, e.g. {loose[0].name}", root
         )
     kept = [path for path in files if len(parts[path]) > 1]
-    names = make_ids([parts[path] for path in kept])
-    speakers = {make_id(parts[path][0]) for path in kept}
-    sex_of = read_sexes(table, root, speakers, listing) if kept else {}
-    rows, first = [], dict[str, Path]()
-    fence = listings.Fence(root, settings.follow_links)
-    for path, name in zip(kept, names):
-        before = first.setdefault(name, path)
-        if before is not path:
-            faults.add("duplicate-id", f"the id '{name}' is taken by {before}", path)
-            continue
-        place: Path | None = path
-        if not fence.holds(path):
-            faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
-            place = None
-        speaker = make_id(parts[path][0])
-        rows.append(Utterance("", "", name, speaker, sex_of.get(speaker, "u"), place, str(path), 0))
-    return rows
+    ids = make_ids([parts[path] for path in kept])
+    return _make_rows(settings, root, list(zip(kept, ids)), table, listing)
 
 
 def _note_microphones(rows: Sequence[Utterance], listing: Listing) -> None:
@@ -265,22 +239,14 @@ _COLLECTION_WORDS = (
     "part|split|subset|fold|disc|cd|dr|male|female|males|females|men|women|unlabeled|unlabelled|labelled|labeled"
 )
 
-
 _COLLECTION = re.compile(rf"(?:.*[_.\- ])?(?:{_COLLECTION_WORDS})(?:[_.\- ].*|\d+k?(?:[_.\- ].*)?|k?)", re.IGNORECASE)
-
-
 _NUMBERED = re.compile(r"(\D+?)[_.\- ]?\d+")
-
 
 _GROUPS = {"part", "split", "subset", "fold", "disc", "cd", "dr"}
 """Words that number collections; a row of other names with numbers (test01, test02, …) are speakers."""
 
-
 _SEX_WORDS = {"male", "female", "males", "females", "men", "women"}
-
-
 _FEWEST_NUMBERED, _MOST_ADVISED = 3, 3
-
 
 PathParts = tuple[str, ...]
 """The parts of a file's path below the root."""
@@ -344,14 +310,9 @@ def _is_numbered(names: Sequence[str]) -> bool:
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 
-
 SEX_TABLES = ("spk2gender", "SPEAKERS.TXT", "speakers.tsv", "speakers.csv", "speaker-info.txt", "spk-info.txt", "metainfo.txt",
          "vox1_meta.csv", "vox2_meta.csv")  # fmt: skip
 """Names of tables that are looked for in the root of a data set and in its parent, in capitals or not."""
-
-
-_SEX_TABLE_WORDS = re.compile(r"speaker|spk|gender|sex|meta", re.IGNORECASE)
-"""What else may be such a table by its name."""
 
 
 def read_sexes(table_path: str | None, root: Path, speakers: Collection[str], listing: Listing) -> dict[str, str]:
@@ -366,13 +327,10 @@ def read_sexes(table_path: str | None, root: Path, speakers: Collection[str], li
         listing: gets faults and notes.
     """
     faults = listing.faults
-    table, others = (Path(table_path).expanduser().absolute(), []) if table_path is not None else _find_sex_table(root)
+    table = Path(table_path).expanduser().absolute() if table_path is not None else _find_sex_table(root)
     if table is None:
         looked = f"no {', '.join(SEX_TABLES)} in the root or its parent"
-        hint = (
-            f"; dataset.sexes={shlex.quote(str(others[0]))} reads {others[0].name}, which may be one" if others else ""
-        )
-        listing.notes.append(f"{looked}: the sex of speakers is unknown{hint}")
+        listing.notes.append(f"{looked}: the sex of speakers is unknown (dataset.sexes=FILE names another table)")
         return {}
     if not table.is_file():
         faults.add("root", f"there is no table '{table_path}'", "dataset.sexes")
@@ -394,16 +352,11 @@ def read_sexes(table_path: str | None, root: Path, speakers: Collection[str], li
     return sex_of
 
 
-def _find_sex_table(root: Path) -> tuple[Path | None, list[Path]]:
-    """The table in a root or its parent, the first by :data:`FILES`, and what else may be one by its name."""
+def _find_sex_table(root: Path) -> Path | None:
+    """The table in a root or its parent, the first by :data:`SEX_TABLES`."""
     paths = [path for folder in (root, root.parent) for path in sorted(folder.iterdir()) if path.is_file()]
     called = [path for name in SEX_TABLES for path in paths if path.name.casefold() == name.casefold()]
-    others = [
-        path
-        for path in paths
-        if _SEX_TABLE_WORDS.search(path.name) and path.suffix.lower() in ("", ".txt", ".csv", ".tsv")
-    ]
-    return next(iter(called), None), others
+    return next(iter(called), None)
 
 
 def _parse_sex_table(table: Path, listing: Listing) -> dict[str, str]:

@@ -23,10 +23,8 @@ from pipeline.tables import text
 
 TRIALS_FILE = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
 
-
 ENROLMENT_FILE = re.compile(r"enr?ol\w*([.-].*)?", re.IGNORECASE)
 """Names of files that hold lists, as toolkits and corpora call them."""
-
 
 _SUFFIXES = ("", ".txt", ".lst", ".list", ".kaldi", ".trials", ".trl", ".map", ".csv", ".tsv", ".scp")
 

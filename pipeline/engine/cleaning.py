@@ -72,20 +72,26 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
     others = [run for run in usage.list_runs(root) if run.resolve() not in {entry.resolve() for entry in keep}]
     going = [run for run in others if usage.is_active(run)]
     lists = {run: usage.read_usage(run) for run in (*keep, *going)}
-    _refuse_silent(
-        [run for run in keep if lists[run] is None],
-        [run for run in going if lists[run] is None and not _is_waiting(run)],
-    )
+    silent = [run for run in going if lists[run] is None]
+    # One that waits for its cluster has used nothing.
+    begun = [run for run in silent if status.read(run).get("state") != "submitted"]
+    _refuse_silent([run for run in keep if lists[run] is None], begun)
     needed = {key for keys in lists.values() for key in keys or ()}
-    ended = {run: _read_usage(run) for run in others if run not in going}
+    ended: dict[Path, set[usage.Key] | None] = {}
+    for run in others:
+        if run not in going:
+            try:
+                ended[run] = usage.read_usage(run)
+            except DataError:  # of a run that is not kept
+                ended[run] = None
     asked_for = needed.union(*(keys for keys in ended.values() if keys is not None))
     goes, counts = [], Counter[str]()
     for artefact in inventory.list_artefacts(root / "store"):
         key = (artefact.stage, artefact.key)
         if key in needed:
             counts["kept"] += 1
-        elif (
-            artefact.unread or _age(artefact.folder) < younger_hours * 3600
+        elif artefact.unread or _is_younger(
+            artefact.folder, younger_hours
         ):  # of what may not be read nothing is removed
             counts["young"] += not artefact.unread
         elif artefact.stage == inventory.WEIGHTS and key not in asked_for and not idle_weights:
@@ -102,19 +108,6 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
         losing=tuple(run.name for run, keys in ended.items() if keys is not None and keys & removed),
         silent=tuple(run.name for run, keys in ended.items() if keys is None),
     )
-
-
-def _read_usage(run: Path) -> set[usage.Key] | None:
-    """What a run that is not kept used; None where that cannot be told."""
-    try:
-        return usage.read_usage(run)
-    except DataError:
-        return None
-
-
-def _is_waiting(run: Path) -> bool:
-    """Whether a run has not begun: it waits for its cluster, and has used nothing."""
-    return status.read(run).get("state") == "submitted"
 
 
 def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
@@ -136,12 +129,12 @@ def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
         )
 
 
-def _age(folder: Path) -> float:
-    """Seconds since it came into the store; one of a clock that was ahead is new."""
+def _is_younger(folder: Path, hours: float) -> bool:
+    """Whether it came into the store within so many hours; one of a clock that was ahead is new."""
     try:
-        return time.time() - folder.stat().st_mtime
+        return time.time() - folder.stat().st_mtime < hours * 3600
     except OSError:
-        return 0.0
+        return hours > 0
 
 
 def remove_artefacts(chosen: Removal) -> tuple[int, int]:

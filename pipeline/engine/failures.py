@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pipeline.engine.task import Task
 from pipeline.errors import (
@@ -74,9 +74,8 @@ def explain_exception(task: Task, error: Exception) -> StageFailed:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether the memory of this machine, or of its GPU, did not suffice."""
-    return (
-        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    )  # torch's, which is not loaded for this
+    # The second is torch's, which is not loaded for this.
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def raise_failures(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:
@@ -110,29 +109,21 @@ def _join_errors(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str])
     faults = list(first.faults)
     if len(first_ones) > 1:
         stood = count_dependents(first_ones, failed)
-        faults += [
-            _make_row(failed_task, error, stood[failed_task], logs.get(failed_task, ""))
-            for failed_task, error in first_ones.items()
-        ]
-    waited = [failed_task.label for failed_task, error in failed.items() if isinstance(error, NotBegun)]
-    down = [
-        failed_task.label
-        for failed_task, error in failed.items()
-        if isinstance(error, NotRun) and not isinstance(error, NotBegun)
-    ]
-    if down:
-        faults.append(Fault("not run, because a task that it stands on failed", where=join_few(down, 3)))
-    if waited:
-        faults.append(
-            Fault("not begun, because fail_fast=true ends a run with its first failure", where=join_few(waited, 3))
-        )
-    return _find_class(list(first_ones.values()))(
-        first.what,
-        where=first.where or task.label,
-        cause=first.cause,
-        remedy=first.remedy,
-        faults=faults,
-    )
+        for root, error in first_ones.items():
+            about = {"stage": root.name, "label": root.label, "log_file": logs.get(root, "")}
+            where = error.where or root.label
+            faults.append(FailedTask(error.what, where=where, status=error.status, stood=stood[root], **about))
+    for kind, what in (
+        (NotRun, "not run, because a task that it stands on failed"),
+        (NotBegun, "not begun, because fail_fast=true ends a run with its first failure"),
+    ):
+        labels = [other.label for other, error in failed.items() if type(error) is kind]
+        if labels:
+            faults.append(Fault(what, where=join_few(labels, 3)))
+    kinds = (ConfigError, DataError, ModelMissing)
+    shared = [kind for kind in kinds if first_ones and all(isinstance(error, kind) for error in first_ones.values())]
+    where = first.where or task.label
+    return [*shared, StageFailed][0](first.what, where=where, cause=first.cause, remedy=first.remedy, faults=faults)
 
 
 def count_dependents(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
@@ -155,17 +146,3 @@ def count_dependents(first_ones: Mapping[Task, PipelineError], failed: Mapping[T
             for root in below(task):
                 counts[root] += 1
     return counts
-
-
-def _make_row(task: Task, error: PipelineError, stood: int, log_file: str) -> FailedTask:
-    return FailedTask(
-        error.what, where=error.where or task.label, stage=task.name, label=task.label, status=error.status, stood=stood,
-        log_file=log_file,
-    )  # fmt: skip
-
-
-def _find_class(errors: Sequence[PipelineError]) -> type[PipelineError]:
-    for kind in (ConfigError, DataError, ModelMissing):
-        if errors and all(isinstance(error, kind) for error in errors):
-            return kind
-    return StageFailed

@@ -6,6 +6,7 @@ Nothing is changed here, but that :func:`set_aside` takes a damaged artefact out
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import shlex
@@ -13,7 +14,7 @@ import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,17 +161,14 @@ def check_bytes(artefact: StoredArtefact) -> StoredArtefact | None:
     """The artefact after all of its bytes have been hashed; None where it is gone meanwhile."""
     if artefact.problem or artefact.unread:
         return artefact
-    about = functools.partial(
-        StoredArtefact, artefact.stage, artefact.key, artefact.folder, artefact.record, inode=artefact.inode
-    )
     for name, entry in artefact.files.items():
         try:
             if file_digest(artefact.folder / name) != entry["sha256"]:
-                return about(f"the bytes of its file {name} are not those that were written")
+                return replace(artefact, problem=f"the bytes of its file {name} are not those that were written")
         except (*_GONE, IsADirectoryError):
-            return about(f"its file {name} is gone") if artefact.folder.is_dir() else None
+            return replace(artefact, problem=f"its file {name} is gone") if artefact.folder.is_dir() else None
         except OSError as error:
-            return about(unread=f"{artefact.folder / name}: {error.strerror or error}")
+            return replace(artefact, unread=f"{artefact.folder / name}: {error.strerror or error}")
     return artefact
 
 
@@ -240,12 +238,10 @@ class Web:
 
     Attributes:
         labels: (stage, label) by key.
-        by_digest: keys of the artefacts whose content has a digest.
         sources: by key, the keys that it says it was made from, by input; digests of inputs by name where it does not say.
     """
 
     labels: Mapping[str, tuple[str, str]]
-    by_digest: Mapping[str, list[str]]
     sources: Mapping[str, Mapping[str, list[str]]]
 
     @classmethod
@@ -261,12 +257,9 @@ class Web:
         # Only now is it known which digests are those of artefacts.
         for inputs in sources.values():
             for name, value in inputs.items():
-                inputs[name] = [
-                    key
-                    for source in value
-                    for key in ([source] if source in labels else by_digest.get(source, [source]))
-                ]
-        return cls(labels, by_digest, sources)
+                keys = ([source] if source in labels else by_digest.get(source, [source]) for source in value)
+                inputs[name] = list(itertools.chain.from_iterable(keys))
+        return cls(labels, sources)
 
     def standing_on(self, key: str) -> list[str]:
         """Keys of the artefacts that one was read for."""
@@ -349,9 +342,8 @@ class StoreUsage:
 def measure_usage(store: Path) -> StoreUsage:
     """How much room the things in a store take: bytes as files have them."""
     by_stage: dict[str, Space] = {name: Space() for name in list_stages(store)}
-    others: dict[str, Space] = {
-        name: Space() for name in (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
-    }
+    kinds = (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
+    others: dict[str, Space] = {name: Space() for name in kinds}
     for name in by_stage:
         for shelf in _list_folder(store / name):
             for path in _list_folder(shelf) if shelf.is_dir() and re.fullmatch("[0-9a-f]{2}", shelf.name) else [shelf]:
@@ -361,13 +353,11 @@ def measure_usage(store: Path) -> StoreUsage:
         if path.name not in by_stage:
             count, size = measure_size(path)
             others[path.name if path.name in BESIDE else "other"].add(count, size)
-    return StoreUsage(
-        {name: room for name, room in by_stage.items() if room.count}, others, shutil.disk_usage(store).free
-    )
+    filled = {name: room for name, room in by_stage.items() if room.count}
+    return StoreUsage(filled, others, shutil.disk_usage(store).free)
 
 
 def _identify_kind(path: Path) -> str:
-    """What a thing on a shelf is; '' for an artefact."""
     if KEY.fullmatch(path.name):
         return ""
     if claims.DAMAGED in path.name:

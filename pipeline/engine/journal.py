@@ -92,14 +92,8 @@ class Journal(Progress):
 
     def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
         super().fail(task, error, trace)
-        self._write(
-            "failed",
-            task=shorten_id(task),
-            took=self._took(task),
-            error=str(error),
-            trace=trace,
-            log=str(self.log_file),
-        )
+        about = {"error": str(error), "trace": trace, "log": str(self.log_file)}
+        self._write("failed", task=shorten_id(task), took=self._took(task), **about)
 
     def skip(self, task: Task) -> None:
         self._write("skipped", task=shorten_id(task))

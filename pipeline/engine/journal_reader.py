@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.engine.journal import FOLDER
-from pipeline.processes import Owner, is_dead, parse_token
+from pipeline.processes import is_dead, parse_token
 
 State = Literal["waiting", "running", "done", "reused", "failed", "skipped", "lost"]
 """``skipped``: not run, because one that it stands on failed. ``lost``: begun by a process that ended before it was done."""
@@ -145,9 +145,8 @@ class Snapshot:
     def left(self) -> tuple[float | None, tuple[str, ...]]:
         """Seconds until all is done, if as many tasks are worked on at once as now; None where there is nothing to go by. And the
         stages of which nothing is known, which are not in it."""
-        speeds = {
-            stage: _Speed.of([task for task in self.of("done") if task.stage == stage]) for stage in self.by_stage()
-        }
+        done = self.of("done")
+        speeds = {stage: _Speed.of([task for task in done if task.stage == stage]) for stage in self.by_stage()}
         work, unknown = [], {}
         for task in self.of("waiting", "running"):
             takes = speeds[task.stage].takes(task)
@@ -208,7 +207,8 @@ class Journals:
         """
         # Looked at before the journals are read: what a process wrote before it died is then read too.
         names = self._names()
-        dead = {name for name in names if (owner := _read_owner(name)) is not None and is_dead(owner)}
+        owners = {name: parse_token(name.removesuffix(".jsonl")) for name in names}
+        dead = {name for name, owner in owners.items() if owner is not None and is_dead(owner)}
         for name in names:
             self._files.setdefault(name, _Journal(self.folder / name)).read()
         now = time.time()
@@ -220,9 +220,8 @@ class Journals:
             for task in journal.at(now, ended):
                 earlier = tasks.get(task.id)
                 tasks[task.id] = task if earlier is None else _merge_states(earlier, task)
-            processes.append(
-                Process(journal.host, journal.pid, journal.job, ended or journal.ended, journal.now(now) - journal.last)
-            )
+            quiet = journal.now(now) - journal.last
+            processes.append(Process(journal.host, journal.pid, journal.job, ended or journal.ended, quiet))
             gains += journal.gained(now)
         return Snapshot(tuple(tasks.values()), tuple(processes), tuple(gains))
 
@@ -233,10 +232,6 @@ class Journals:
             return []
 
 
-def _read_owner(name: str) -> Owner | None:
-    return parse_token(name.removesuffix(".jsonl"))
-
-
 def _rank(task: TaskState) -> tuple[int, float]:
     if task.is_done:
         return 3, task.state == "done"
@@ -244,13 +239,10 @@ def _rank(task: TaskState) -> tuple[int, float]:
 
 
 def _merge_states(first: TaskState, other: TaskState) -> TaskState:
-    """A task that stands in two journals."""
-    chosen = max(first, other, key=_rank)
     expected = next((task.expected for task in (first, other) if task.expected is not None), None)
     named = max(first, other, key=lambda task: bool(task.label))
-    return replace(
-        chosen, stage=named.stage, label=named.label, seconds=named.seconds, device=named.device, expected=expected
-    )
+    plan = {name: getattr(named, name) for name in ("stage", "label", "seconds", "device")}
+    return replace(max(first, other, key=_rank), **plan, expected=expected)
 
 
 class _Journal:
@@ -283,13 +275,8 @@ class _Journal:
             try:
                 event = json.loads(line.decode("utf-8", "replace"))
                 self._take(event)
-            except (
-                ValueError,
-                KeyError,
-                TypeError,
-                AttributeError,
-                RecursionError,
-            ):  # cut off by a kill or a full disk
+            # Cut off by a kill or a full disk.
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
 
     def now(self, now: float) -> float:

@@ -109,10 +109,9 @@ class Outcome:
         known from earlier."""
         if not all(self.has(ref) for ref in task.sources()):
             return False
-        inputs = [
-            *task.inputs.values(),
-            *(value for output in task.outputs.values() for value in output.inputs.values()),
-        ]
+        inputs = [*task.inputs.values()]
+        for output in task.outputs.values():
+            inputs += output.inputs.values()
         return all(self._known(value) is not None for value in inputs if isinstance(value, Derived))
 
     def recall(self, task: Task) -> bool:

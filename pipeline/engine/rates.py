@@ -112,21 +112,17 @@ class Rates:
         rates = cls(root / FILE, _Site(socket.gethostname(), device.split(":")[0], threads or 0))
         for where, of, total in _read_lines(rates.place):
             if where.device == rates.here.device and here in (None, where.host) and threads in (None, where.threads):
-                rates._learn(of, total)
+                for names in zip(*of):
+                    rates.known.setdefault(names, Total()).add(total.tasks, total.audio, total.work, total.bytes)
+                    share = total.work / len(names)
+                    for name, size in zip(names, total.bytes, strict=True):
+                        rates.single.setdefault(name, Total()).add(total.tasks, total.audio, share, [size])
         return rates
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known."""
         return not self.known
-
-    def _learn(self, of: Sequence[Kind], total: Total) -> None:
-        for level in (0, 1):
-            names = tuple(kinds[level] for kinds in of)
-            self.known.setdefault(names, Total()).add(total.tasks, total.audio, total.work, total.bytes)
-            for name, size in zip(names, total.bytes, strict=True):
-                share = total.work / len(names)
-                self.single.setdefault(name, Total()).add(total.tasks, total.audio, share, [size])
 
     def seconds(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
         """How long a task will take in one process, to make all of its outputs or these; None where nothing like it was measured."""
@@ -179,7 +175,6 @@ class Rates:
 
 
 def _identify_kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
-    """The kinds of some outputs, in one order."""
     return sorted(identify_kind(task, name) for name in task.outputs if outputs is None or name in outputs)
 
 
@@ -190,7 +185,6 @@ def _write_line(where: _Site, of: Sequence[Kind], total: Total) -> str:
 
 
 def _read_lines(place: Path) -> Iterator[tuple[_Site, tuple[Kind, ...], Total]]:
-    """The lines that can be read."""
     try:
         text = place.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -237,7 +231,7 @@ class Measuring(Progress):
     def __init__(self, rates: Rates, outcome: Outcome) -> None:
         super().__init__()
         self.rates, self.outcome = rates, outcome
-        self._since = _now()
+        self._since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # as records have it
         self._began: dict[str, float] = {}
         self._took: list[tuple[Task, float]] = []
 
@@ -267,15 +261,8 @@ class Measuring(Progress):
             artefact = self.outcome.artefacts.get((task.id, name))
             if artefact is not None and artefact.record["made"]["utc"] >= self._since:
                 # Whole blocks, and one for the record, as the disk counts them.
-                yield (
-                    name,
-                    sum(-(-entry["bytes"] // BLOCK) * BLOCK for entry in artefact.record["files"].values()) + BLOCK,
-                )
-
-
-def _now() -> str:
-    """The time as records have it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                blocks = sum(-(-entry["bytes"] // BLOCK) for entry in artefact.record["files"].values()) + 1
+                yield name, blocks * BLOCK
 
 
 MARGIN = 1.1

@@ -121,7 +121,8 @@ class Reasons:
         query = (stage, form, made_by)
         if query not in self._distances:
             near = [other for other in shelf.forms if _is_alike(form, other, made_by)]
-            self._distances[query] = sorted((_distance(form, other), other) for other in near)
+            # The number of fields that differ, or that one of the two lacks.
+            self._distances[query] = sorted((len({name for name, _ in {*form} ^ {*other}}), other) for other in near)
         return self._distances[query]
 
 
@@ -157,7 +158,6 @@ def _shelf(folder: Path) -> _Shelf:
 
 
 def _list_newest(folder: Path) -> list[Path]:
-    """The newest results of a stage, the newest first."""
     places: list[tuple[int, str]] = []
     try:
         for prefix in sorted(folder.iterdir()):
@@ -186,9 +186,9 @@ def _make_form(parts: Mapping[str, Any]) -> Form:
         "version of": _expect_mapping(parts["code"]),
         "library": _expect_mapping(parts["libraries"]),
     }
-    fields = [
-        (f"{title} {name}", _json(value)) for title, group in groups.items() for name, value in sorted(group.items())
-    ]
+    fields = []
+    for title, group in groups.items():
+        fields += [(f"{title} {name}", _json(value)) for name, value in sorted(group.items())]
     return (*fields, ("version of keys", _json(parts["key_version"])))
 
 
@@ -208,14 +208,8 @@ _NAMES = ("setting name", "output setting name", "setting kind", "setting cut")
 def _is_alike(form: Form, other: Form, made_by: frozenset[str]) -> bool:
     """Whether two forms are of one component, and made by the same code, which is named."""
     fields, other_fields = dict(form), dict(other)
-    return all(fields.get(name) == other_fields.get(name) for name in _NAMES) and all(
-        f"version of {name}" in other_fields for name in made_by
-    )
-
-
-def _distance(form: Form, other: Form) -> int:
-    """The number of fields that differ, or that one of the two lacks."""
-    return len({name for name, _ in set(form) ^ set(other)})
+    is_same_kind = all(fields.get(name) == other_fields.get(name) for name in _NAMES)
+    return is_same_kind and all(f"version of {name}" in other_fields for name in made_by)
 
 
 def _describe_difference(

@@ -102,8 +102,6 @@ def _watch(arrived: queue.SimpleQueue[int | None], last_words: Callable[[int], N
 
 
 def _end(number: int, last_words: Callable[[int], None] | None) -> None:
-    """End this process, whatever its main thread does."""
-
     def over() -> None:
         processes.end_programs()
         os._exit(128 + number)

@@ -69,7 +69,10 @@ class UsageRecorder(Progress):
             new = [key for key in dict.fromkeys(keys) if key not in self._all]
             self._all.update(new)
             if not self._whole:
-                self._write_all()
+                with suppress(OSError):  # it has been said, and whoever asks for the list finds none
+                    self.path.parent.mkdir(exist_ok=True)
+                    write_atomically(self.path, _HEAD + _lines(sorted(self._all)))
+                    self._whole = True
             elif new:
                 self._append(_lines(new))
 
@@ -83,12 +86,6 @@ class UsageRecorder(Progress):
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
             log.warning("%s cannot be written (%s): it is tried again as the run goes on", self.path, error.strerror)
-
-    def _write_all(self) -> None:
-        with suppress(OSError):  # it has been said, and whoever asks for the list finds none
-            self.path.parent.mkdir(exist_ok=True)
-            write_atomically(self.path, _HEAD + _lines(sorted(self._all)))
-            self._whole = True
 
 
 def _lines(keys: Iterable[Key]) -> str:
@@ -125,10 +122,8 @@ def read_usage(run: Path) -> set[Key] | None:
 
 def explain_rerun(run: Path) -> str:
     """How a run folder that says what it used is had."""
-    words, line = (
-        "run the same evaluation again and name its new folder; what is in the store is reused",
-        read_command(run),
-    )
+    words = "run the same evaluation again and name its new folder; what is in the store is reused"
+    line = read_command(run)
     return f"{words}: {line}" if line else words
 
 

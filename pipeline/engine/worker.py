@@ -263,7 +263,6 @@ def _turn_deaf() -> None:
 
 
 def _make_portable(error: PipelineError) -> PipelineError:
-    """An error that another process can read."""
     try:
         if str(pickle.loads(pickle.dumps(error))) == str(error):
             return error

@@ -6,7 +6,6 @@ from pipeline.evaluation.discovered_models import describe_models
 from pipeline.evaluation.evaluate import (
     Trained,
     check_submission,
-    check_training,
     evaluate,
     plan,
     prepare,
@@ -24,7 +23,6 @@ __all__ = [
     "SimilarityMatrices",
     "Trained",
     "check_submission",
-    "check_training",
     "describe_models",
     "evaluate",
     "plan",

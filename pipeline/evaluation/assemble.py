@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from pipeline.contracts import MetricFamily
@@ -56,7 +57,9 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
         if not (kind.needs_speech and data.score_sets):
             kind.plan(plan)
     if not data.score_sets:
-        _note_attackers(plan)
+        _note_untrainable(plan)
+        for name, system in itertools.product(evaluation.adapting, evaluation.anonymised):
+            _note_attacker(plan, name, system)
         _note_unmeasured(plan)
     unformed = [*list_unformed(evaluation, data.trials), *list_unranked(evaluation, data.trials)]
     graph.notes += unformed
@@ -65,7 +68,6 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
 
 
 def _plan_speech(plan: Plan, sets: SpeechSets) -> None:
-    """The anonymised evaluation sets: all systems, second runs, and the enrolment as attackers anonymise it."""
     copies, evaluation = plan.copies, plan.evaluation
     again = any(plan.families(f"{kind}_runs") and plan.plain(f"{kind}s") for kind in ("trial", "pair"))
     for label in evaluation.systems:
@@ -101,19 +103,6 @@ def _needs(plan: Plan) -> list[Need]:
     if plan.evaluation.products.diagnostics or draws:
         needs += [(plan.original, extractor) for extractor in plan.extractors if extractor.system]
     return needs
-
-
-def _note_attackers(plan: Plan) -> None:
-    """What a reader should know of the attackers who adapt: on what they were not tried, and where they may be too weak.
-
-    Raises:
-        DataError: nobody can attack a system, for its training set is not there.
-        ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
-    """
-    _note_untrainable(plan)
-    for name in plan.evaluation.adapting:
-        for system in plan.evaluation.anonymised:
-            _note_attacker(plan, name, system)
 
 
 def _note_attacker(plan: Plan, name: str, system: str) -> None:
@@ -153,11 +142,7 @@ def _note_attacker(plan: Plan, name: str, system: str) -> None:
 
 
 def _note_untrainable(plan: Plan) -> None:
-    """Say which attackers were not tried on systems whose training set is not there.
-
-    Raises:
-        DataError: none of the chosen attackers was.
-    """
+    """Say which attackers were not tried on systems whose training set is not there."""
     if not plan.families("trials"):
         return
     attacked = {attempt.cell.system.system for attempt in plan.attempts}
@@ -183,11 +168,6 @@ def _note_untrainable(plan: Plan) -> None:
 
 
 def _note_unmeasured(plan: Plan) -> None:
-    """A note of each chosen metric that what is chosen beside it leaves nothing to measure.
-
-    Raises:
-        ConfigError: that is so of all chosen metrics.
-    """
     reasons = {
         label: _what_it_lacks(plan, label, metric)
         for label, metric in plan.evaluation.metrics.items()
@@ -226,7 +206,6 @@ def _list_rowless(plan: Plan) -> Iterator[str]:
 
 
 def _what_it_lacks(plan: Plan, name: str, metric: Chosen[MetricFamily]) -> str:
-    """What a metric lacks that is measured nowhere."""
     chosen, reads = plan.evaluation, metric.component.reads
     kind = compared_as(reads)
     able = [label for label, extractor in chosen.extractors.items() if kind in extractor.component.compared_as]

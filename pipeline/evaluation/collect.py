@@ -91,14 +91,23 @@ def collect(
     results.write(collection.rows, folder)
     answers.write(collection.tables, folder)
     run_files.write_artefacts(_list_scores(graph, outcome), outcome.store.root, folder)
+    undefined = {
+        (row.ref.task.label, str(outcome.artefact(row.ref).record["notes"].get("undefined", "")))
+        for row in graph.select(Measurement)
+    }
     collected = Collected(
         collection.rows,
         list_notes(graph.tasks, outcome, "lost"),
-        _list_undefined(graph, outcome),
+        sorted((label, reason) for label, reason in undefined if reason),
         list_notes(graph.tasks, outcome, "without_evidence"),
         list_notes([task for task in graph.tasks if task.name == "fit"], outcome, "left_out"),
     )
-    _write_audio_notes(collected, data, folder)
+    left_out = [{"utterance": name, "set": place, "reason": reason} for name, place, reason in data.dropped]
+    unusable = [*collected.unextracted, *collected.unlearnt]
+    left_out += [{"utterance": name, "reason": reason} for name, reason in unusable]
+    tied = [{"utterance": name, "reason": reason} for name, reason in collected.tied]
+    text = json.dumps({"left_out": left_out, "without_evidence": tied}, indent=1)
+    (folder / NOTES).write_text(text + "\n", encoding="utf-8")
     recordings = [f"s{finding.sentence[1:-1]}" for _, finding in find_same_recordings(graph, outcome)]
     partial = collected.limits(evaluation.execution.allow_partial)
     run_files.write_limits(folder, [*graph.left_out, *recordings, *data.limits, *graph.limits, *partial])
@@ -117,7 +126,9 @@ def _collect_rows(graph: Graph, outcome: Outcome, folder: Path, origin: Origin) 
         rows += own if origin.allow_partial else [_without_partial(row, _lacking(artefact)) for row in own]
         if origin.allow_partial or not any(row["status"] == "partial" for row in own):
             for path in sorted(path for path in artefact.folder.glob("*.parquet") if path.name != ROWS):
-                figures.setdefault(path.stem, []).append(_with_identity(_read_table(path), measurement))
+                with pq.ParquetFile(path) as file:  # pandas takes longer to find out what it is than to read it
+                    table = file.read(use_threads=False).to_pandas()
+                figures.setdefault(path.stem, []).append(_with_identity(table, measurement))
     (folder / FIGURES).mkdir(exist_ok=True)
     for name, tables in figures.items():
         pd.concat(tables, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
@@ -153,25 +164,7 @@ def _without(names: Sequence[str]) -> str:
     return f"the back end learnt without {len(recordings)} training recordings of which nothing could be extracted: {join_few(recordings)}"
 
 
-def _list_undefined(graph: Graph, outcome: Outcome) -> Reasons:
-    reasons = {
-        (row.ref.task.label, str(outcome.artefact(row.ref).record["notes"].get("undefined", "")))
-        for row in graph.select(Measurement)
-    }
-    return sorted((label, reason) for label, reason in reasons if reason)
-
-
-def _write_audio_notes(collected: Collected, data: Prepared, folder: Path) -> None:
-    left_out = [{"utterance": name, "set": place, "reason": reason} for name, place, reason in data.dropped]
-    unusable = [*collected.unextracted, *collected.unlearnt]
-    left_out += [{"utterance": name, "reason": reason} for name, reason in unusable]
-    tied = [{"utterance": name, "reason": reason} for name, reason in collected.tied]
-    text = json.dumps({"left_out": left_out, "without_evidence": tied}, indent=1)
-    (folder / NOTES).write_text(text + "\n", encoding="utf-8")
-
-
 def _list_scores(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
-    """Where the scores lie that were measured."""
     for product in graph.select(Measurement):
         for name, value in product.ref.task.inputs.items():
             if isinstance(value, Ref):
@@ -187,19 +180,11 @@ def _read_rows(artefact: Artefact) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_table(path: Path) -> pd.DataFrame:
-    with pq.ParquetFile(path) as file:  # a small file: pandas takes longer to find out what it is than to read it
-        table: pd.DataFrame = file.read(use_threads=False).to_pandas()
-    return table
-
-
 def _lacking(artefact: Artefact) -> str:
-    """What a measure lacks beside what the counts of its rows tell, in words."""
     return str(artefact.record["notes"].get("lacking", ""))
 
 
 def _without_partial(row: dict[str, Any], lacking: str) -> dict[str, Any]:
-    """The row itself if it stands on everything, else without its numbers."""
     if row["status"] != "partial":
         return row
     text = "; ".join(filter(None, [f"stands on {row['n_used']} of {row['n_expected']}", lacking]))

@@ -24,7 +24,7 @@ from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, ST
 from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
-from pipeline.stages.averages import means_of_sexes
+from pipeline.stages.settings import means_of_sexes
 from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
@@ -152,11 +152,6 @@ def _not_in(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _side(letter: str, run: Result) -> _Side:
-    """What a run says of its attacks.
-
-    Raises:
-        DataError: it does not say where its scores lie.
-    """
     attacks: dict[tuple[str, str], list[Attack]] = {}
     for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
@@ -182,7 +177,6 @@ def _side(letter: str, run: Result) -> _Side:
 
 
 def _attack_key(row: Attack) -> tuple[str, ...]:
-    """What tells the attacks on a system apart."""
     return tuple(str(row[name]) for name in ATTACK)
 
 
@@ -203,7 +197,6 @@ def _measuring() -> Measure:
 
 
 def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _Attacked:
-    """The attacks of a run on one subset, as far as there are numbers."""
     attacks = side.attacks[system, subset]
     statements = [
         statement for attack in attacks for statement in side.statements.get((system, subset, *_attack_key(attack)), [])
@@ -215,7 +208,10 @@ def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _A
     if unknown:
         return _Attacked(reason=f"the speakers are not known: {unknown[0]}")
     try:
-        tables = _common([_scores(side, attack, system, subset) for attack in attacks])
+        labels = [{name: str(attack[name]) for name in ATTACK} for attack in attacks]
+        scores = [side.run.scores(system=system, subset=subset, **label).set_index(IDS) for label in labels]
+        kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in scores))
+        tables = [table.loc[kept].reset_index() for table in scores]  # the trials that all have, in one order
         measured = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
     except PipelineError as error:
         return _Attacked(reason=f"{side.letter}: {error.what}", gone=side.letter)
@@ -229,17 +225,6 @@ def _read_attacks(side: _Side, system: str, subset: str, measure: Measure) -> _A
         tuple(str(names[code]) for code in measured[0].speakers),
         partial=any(status == "partial" for status, _, _ in statements),
     )
-
-
-def _scores(side: _Side, attack: Attack, system: str, subset: str) -> pd.DataFrame:
-    return side.run.scores(system=system, subset=subset, **{name: str(attack[name]) for name in ATTACK})
-
-
-def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """The trials that all have, in one order."""
-    indexed = [table.set_index(IDS) for table in tables]
-    kept = functools.reduce(lambda index, other: index[index.isin(other)], (table.index for table in indexed))
-    return [table.loc[kept].reset_index() for table in indexed]
 
 
 # ----------------------------------------------------------------------------------------------------------- of two runs
@@ -268,7 +253,11 @@ def _rows(
         for metric, choices in chosen.items()
     }
     eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
-    best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
+    # Of equal D_ECE the lower EER decides, then the order of the attacks: as in each run.
+    best = [
+        int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
+        for d_ece, eer in zip(of["d_ece"], eers)
+    ]
     named = [
         _describe_choice(list(weights), side, choices[k]) for side, choices, k in zip(sides, chosen["d_ece"], best)
     ]
@@ -288,18 +277,14 @@ def _rows(
         row = replace(
             row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
         )
-        if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
+        paths = [[_attack(each, choice[0])["path"] for each in side] for side, choice in zip(sides, keys)]
+        if paths[0] == paths[1]:
             yield replace(row, reason=SAME_SCORES)
         else:
             yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
 
 
-def _paths(side: Sequence[_Attacked], key: tuple[str, ...]) -> list[str]:
-    return [str(_attack(attacked, key)["path"]) for attacked in side]
-
-
 def _in_all(side: Sequence[_Attacked]) -> list[tuple[str, ...]]:
-    """The attacks that a run has on all sets of a mean."""
     return [
         _attack_key(attack)
         for attack in side[0].attacks
@@ -312,7 +297,6 @@ def _attack(attacked: _Attacked, key: tuple[str, ...]) -> Attack:
 
 
 def _describe_choice(subsets: Sequence[str], side: Sequence[_Attacked], choice: Choice) -> str:
-    """The attack on each set in words."""
     attacks = {name: _attack(attacked, key) for name, attacked, key in zip(subsets, side, choice)}
     return words.describe_attack_by_set(attacks) if len(set(choice)) > 1 else words.describe_attack(attacks[subsets[0]])
 
@@ -344,11 +328,6 @@ def _part(attacked: _Attacked, keys: Sequence[tuple[str, ...]], metric: str) -> 
     )
 
 
-def _strongest(d_ece: Attacks, eer: Attacks) -> int:
-    """Of equal D_ECE the lower EER decides, then the order of the attacks: as in each run."""
-    return int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
-
-
 def _same(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
     """The attacks that both runs have by their labels."""
     numbers_by_label: list[dict[tuple[str, ...], list[int]]] = [{}, {}]
@@ -362,7 +341,6 @@ def _same(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -
 
 
 def _other_trials(first: _Attacked, second: _Attacked, name: str) -> str:
-    """How the trials of two runs differ; '' if they are the same."""
     trials = [attacked.trials.set_index(IDS) for attacked in (first, second)]
     both = trials[0].index.intersection(trials[1].index)
     text = ""
@@ -380,7 +358,6 @@ def _other_trials(first: _Attacked, second: _Attacked, name: str) -> str:
 
 
 def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
-    """D_ECE of both runs, with the test of their difference."""
     test = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.journal import Journal
@@ -81,7 +80,10 @@ def conclude(begun: Begun, folder: RunFolder) -> Result:
     graph, failure = _execute(run, begun.graph)
     trained, collected = run.read(graph.tasks, lambda: _collect(graph, begun, folder))
     if begun.scorecard is not None:
-        _hold_against(begun.scorecard, evaluation, collected, folder.path)
+        for sentence in find_unmatched(evaluation.products.scorecard, results.records(collected.rows)):
+            log.warning("%s", sentence)
+        for fault in scorecards.write_card_of_run(folder.path, begun.scorecard).faults:
+            log.warning("scorecard: several rows stand for one published cell: %s", fault)
     page = (folder.path / "report.html").absolute()
     short = shortfall(collected, begun.data, evaluation.execution.allow_partial, page)
     error = with_failures(failure, short, page)
@@ -109,11 +111,7 @@ def conclude(begun: Begun, folder: RunFolder) -> Result:
 
 
 def _execute(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
-    """Run the tasks of a graph; what of it stands on no failed task, and what failed.
-
-    Raises:
-        PipelineError: nothing does.
-    """
+    """Run the tasks of a graph; what of it stands on no failed task, and what failed."""
     try:
         run.execute(graph.tasks)
     except PipelineError as error:
@@ -127,7 +125,6 @@ def _execute(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
 
 
 def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, str], Collected]:
-    """What the trainings say of themselves, and the results, written into the run folder. It can be done again."""
     outcome, device = begun.run.outcome, begun.machine.device
     trained = summarise_trainings(graph.tasks, outcome)
     collected = collect(graph, begun.data, outcome, folder.path, folder.id, device, begun.run.evaluation)
@@ -140,10 +137,3 @@ def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, s
             ": ".join(collected.tied[0]),
         )
     return trained, collected
-
-
-def _hold_against(scorecard: Scorecard, evaluation: Evaluation, collected: Collected, folder: Path) -> None:
-    for sentence in find_unmatched(evaluation.products.scorecard, results.records(collected.rows)):
-        log.warning("%s", sentence)
-    for fault in scorecards.write_card_of_run(folder, scorecard).faults:
-        log.warning("scorecard: several rows stand for one published cell: %s", fault)

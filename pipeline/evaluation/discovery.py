@@ -53,7 +53,10 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
         return entries
     others = {str(key): entry for key, entry in entries.items() if str(key) not in standing}
     if dataset is None or dataset.name != "vpc":
-        faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in standing if dataset is not None]
+        if dataset is not None:
+            text = f"it stands for the anonymised copies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}"
+            text = f"{text}: set dataset=vpc, or name a copy by '+system.NAME={{name: {KIND}, root: DIR}}'"
+            faults += [Fault(text, f"system.{key}") for key in standing]
         return {key: entry for key, entry in others.items() if _is_named(entry)} or UNPROTECTED
     layout, before = layout_of(dataset), len(faults)
     offered = list_copies(layout)
@@ -78,15 +81,6 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
     return complete
 
 
-def left_out(entries: Any) -> Any:
-    """The systems of a configuration without those that stand for copies, where no copies can be looked for."""
-    if not isinstance(entries, Mapping) or not any(
-        _is_named(entry) and entry["name"] == NAME for entry in entries.values()
-    ):
-        return entries
-    return {key: entry for key, entry in entries.items() if _is_named(entry) and entry["name"] != NAME} or UNPROTECTED
-
-
 def _taken(copy: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
     """A copy whose label is that of another system: rows of one would be taken for the other's."""
     values = _values(copy)
@@ -99,13 +93,6 @@ def _taken(copy: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
 def _is_named(entry: Any) -> bool:
     """Whether an entry says of itself what it is: else it sets fields of another one's."""
     return isinstance(entry, Mapping) and "name" in entry
-
-
-def _elsewhere(dataset: str) -> str:
-    return (
-        f"it stands for the anonymised copies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset}: "
-        f"set dataset=vpc, or name a copy by '+system.NAME={{name: {KIND}, root: DIR}}'"
-    )
 
 
 def look_at(dataset: DatasetSettings) -> Layout | None:
@@ -155,7 +142,6 @@ def layout_of(dataset: DatasetSettings) -> Layout:
 def _chosen(
     key: str, suffix: Any, offered: Mapping[str, FoundCopy], layout: Layout, faults: list[Fault]
 ) -> list[FoundCopy]:
-    """The copies that an entry stands for: those of a suffix or of several, all without one."""
     where = f"system.{key}"
     if not offered:
         faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}; {_without_copies(layout)}", where))
@@ -193,7 +179,6 @@ def _complete(chosen: list[FoundCopy], needed: list[str], passed_over: list[str]
 
 
 def _without_copies(layout: Layout) -> str:
-    """What can be evaluated of a folder that holds original speech alone."""
     more = (
         ""
         if models.choose_original_model(layout) is not None or layout.edition in ("2020", "2022")
@@ -214,7 +199,6 @@ def looked_for(layout: Layout) -> str:
 
 
 def _values(copy: FoundCopy) -> dict[str, Any]:
-    """A copy as the plain values of an external system."""
     return {
         "name": KIND,
         "root": str(copy.root),

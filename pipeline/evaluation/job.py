@@ -101,7 +101,12 @@ def _part(run: Path, order: Order, part: int) -> int:
             where=str(run),
             remedy=f"it has 0 to {len(order.parts) - 1}",
         )
-    _mark_running(run)
+    record = status.read(run)
+    if record.get("state") == status.SUBMITTED:
+        try:
+            status.write(run, {**record, "state": "running"})
+        except OSError as error:
+            log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
     log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
     with logging_to(log_file), listen_for_signals() as stop:
         report = _Reporting(run, order, part, log_file)
@@ -147,15 +152,6 @@ def _part(run: Path, order: Order, part: int) -> int:
             return StageFailed.status
 
 
-def _mark_running(run: Path) -> None:
-    record = status.read(run)
-    if record.get("state") == status.SUBMITTED:
-        try:
-            status.write(run, {**record, "state": "running"})
-        except OSError as error:
-            log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
-
-
 class _Reporting(Progress):
     """Writes what fails, as it happens."""
 
@@ -176,16 +172,11 @@ class _Reporting(Progress):
         self.write()
 
     def write(self) -> None:
-        """Write it."""
         job_files.write_report(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
 
 
 def _read_evaluation(run: Path, order: Order) -> Evaluation:
-    """The evaluation, from the configuration in the run folder.
-
-    Raises:
-        ConfigError: it is not the one that was sent, or cannot be had here.
-    """
+    """The evaluation, from the configuration in the run folder."""
     path = run / submit.CONFIG
     if not path.is_file() or file_digest(path) != order.config:
         raise run_files.make_changed_error(run, [submit.CONFIG])
@@ -228,8 +219,17 @@ def _report(run: Path, order: Order) -> int:
             reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
             if not reason:
                 return 0
+        remedy = (
+            "run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
+            "executor.mem_gb=N gives more, and executor.retries=N has it tried more often"
+        )
+        cause = f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}"
+        lost = "was lost: the job that had it ended before it was done"
         abandoned = {
-            task: _abandon(task, reason, run) if reason else failures.make_not_begun(task) for task in unfinished
+            task: StageFailed(f"{task.label} {lost}", cause=cause, remedy=remedy)
+            if reason
+            else failures.make_not_begun(task)
+            for task in unfinished
         }
         logs = {tasks[spot]: log_file for spot, log_file in reports.logs.items()}
         collected = Collected(failed, abandoned, logs, order.first_missing - len(lacking))
@@ -242,7 +242,6 @@ def _report(run: Path, order: Order) -> int:
 
 
 def _list_unfinished(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
-    """What is neither done nor failed, and stands on nothing that failed."""
     down: set[Task] = set()
     unfinished = []
     for task in lacking:
@@ -256,7 +255,6 @@ def _list_unfinished(lacking: Sequence[Task], failed: Mapping[Task, PipelineErro
 def _send_again(
     evaluation: Evaluation, begun: Begun, unfinished: Sequence[Task], lacking: int, order: Order, folder: RunFolder
 ) -> str:
-    """Send what was lost once more; '' or why it is not."""
     fruitless = 0 if lacking < order.missing else order.fruitless + 1
     executor = submit.make_sender(evaluation)
     states = executor.states(status.read_sent_jobs(folder.path)[:-1]).values()
@@ -276,15 +274,6 @@ def _send_again(
         folder.status(state="running")
         return f"it could not be sent again: {error.what}"
     return ""
-
-
-def _abandon(task: Task, reason: str, run: Path) -> StageFailed:
-    return StageFailed(
-        f"{task.label} was lost: the job that had it ended before it was done",
-        cause=f"{reason}. What the jobs printed is in {run / status.JOBS_FOLDER}",
-        remedy="run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
-        "executor.mem_gb=N gives more, and executor.retries=N has it tried more often",
-    )
 
 
 class Collected(contracts.Executor):

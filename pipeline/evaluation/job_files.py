@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.journal import shorten_id
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PartialResult, PipelineError, StageFailed
 from pipeline.files import write_atomically
@@ -141,24 +140,11 @@ def read_reports(run: Path) -> Reports:
 
 
 def _to_values(error: PipelineError) -> dict[str, Any]:
-    return {
-        "status": error.status,
-        "what": error.what,
-        "where": error.where,
-        "cause": error.cause,
-        "remedy": error.remedy,
-        "faults": [[fault.what, fault.where, fault.kind] for fault in error.faults],
-    }
+    texts = {name: getattr(error, name) for name in ("status", "what", "where", "cause", "remedy")}
+    return {**texts, "faults": [[fault.what, fault.where, fault.kind] for fault in error.faults]}
 
 
 def _from_values(values: Mapping[str, Any]) -> PipelineError:
-    kind = CLASSES.get(values["status"], StageFailed)
+    texts = {name: values[name] for name in ("where", "cause", "remedy")}
     faults = [Fault(*map(str, fault)) for fault in values["faults"]]
-    return kind(
-        values["what"], where=values["where"], cause=values["cause"], remedy=values["remedy"], faults=faults
-    )  # fmt: skip
-
-
-def short_names(tasks: Sequence[Task]) -> list[str]:
-    """The short names of tasks."""
-    return [shorten_id(task) for task in tasks]
+    return CLASSES.get(values["status"], StageFailed)(values["what"], **texts, faults=faults)

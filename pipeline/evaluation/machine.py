@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from pipeline import host
-from pipeline import host as given_cores
 from pipeline.errors import ConfigError
 from pipeline.stages.settings import Machine, Runtime
 
@@ -17,20 +16,18 @@ log = logging.getLogger(__name__)
 
 def threads(runtime: Runtime) -> int:
     """``runtime.threads``, else what Slurm gave, else the cores that this process may use."""
-    value = os.environ.get(given_cores.CPUS, "").strip()
-    if value and not runtime.threads and not given_cores.count_slurm_cores():
+    value = os.environ.get(host.CPUS, "").strip()
+    if value and not runtime.threads and not host.count_slurm_cores():
         log.warning(
-            "%s='%s' is no number of cores, and is ignored: runtime.threads=N says how many to use",
-            given_cores.CPUS,
-            value,
+            "%s='%s' is no number of cores, and is ignored: runtime.threads=N says how many to use", host.CPUS, value
         )
-    return runtime.threads or given_cores.count_cores()
+    return runtime.threads or host.count_cores()
 
 
 def cores() -> int:
     """All cores that this process may use, whatever ``runtime.threads`` says of the processes that perform tasks: those that it may
     run on and has time for, and no more than Slurm gave."""
-    return min(host.count_allowed_cores(), given_cores.count_cores())
+    return min(host.count_allowed_cores(), host.count_cores())
 
 
 def find_machine(runtime: Runtime) -> Machine:
@@ -40,7 +37,9 @@ def find_machine(runtime: Runtime) -> Machine:
         ConfigError: a device is asked for that is not there.
     """
     device = runtime.device
-    if device == "cpu" or (device == "auto" and not _may_have_cuda()):
+    # Without a driver's device file there is no CUDA on Linux, and no second is spent on loading torch to ask.
+    may_have_cuda = sys.platform != "linux" or any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))
+    if device == "cpu" or (device == "auto" and not may_have_cuda):
         return Machine("cpu", threads(runtime))
     import torch
 
@@ -52,8 +51,3 @@ def find_machine(runtime: Runtime) -> Machine:
             remedy="set runtime.device=cpu or auto, or ask for a GPU node",
         )
     return Machine(device, threads(runtime))
-
-
-def _may_have_cuda() -> bool:
-    """Whether it is worth a second to load torch and ask: without a driver's device file there is no CUDA on Linux."""
-    return sys.platform != "linux" or any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))

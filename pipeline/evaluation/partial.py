@@ -47,7 +47,6 @@ def leave_out(graph: Graph, failed: Mapping[Task, PipelineError]) -> Graph:
 
 
 def _by_system(graph: Graph, essential: bool) -> dict[str, set[Task]]:
-    """All tasks behind the products of each system that are essential, or behind the others."""
     behind: dict[str, set[Task]] = {}
     for product in graph.products:
         if product.is_essential == essential:
@@ -56,8 +55,6 @@ def _by_system(graph: Graph, essential: bool) -> dict[str, set[Task]]:
 
 
 def _unranked(graph: Graph, with_rows: set[str], failed: Mapping[Task, PipelineError]) -> dict[str, str]:
-    """The systems that are not ranked, with what is said of each."""
-
     def standing(system: str) -> str:
         return "is not ranked, and has the rows of its other attacks alone" if system in with_rows else "has no row"
 
@@ -100,7 +97,6 @@ def _failures(name: str, tasks: Iterable[Task], failed: Mapping[Task, PipelineEr
 
 
 def _closure(tasks: Iterable[Task]) -> set[Task]:
-    """These tasks and all that they stand on."""
     reached: set[Task] = set()
     ahead = list(tasks)
     while ahead:

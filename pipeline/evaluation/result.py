@@ -13,12 +13,12 @@ import pandas as pd
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
-from pipeline.report import bands as conditions
+from pipeline.names import suggest_names
 from pipeline.report import board, citations, leaderboard, render, screen, summaries
 from pipeline.report import findings as grouping
 from pipeline.report import table as tables
 from pipeline.report.figure_cache import open_cache_beside
-from pipeline.tables import answers, bands, checks, results, run_files, scores, status
+from pipeline.tables import answers, checks, results, run_files, scores, status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,8 +76,8 @@ class Result:
 
     @property
     def bands(self) -> pd.DataFrame:
-        """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.tables.bands`); none without ``bands``."""
-        return bands.read(self.folder)
+        """The minimum-EER conditions that each system meets (columns: :data:`pipeline.tables.answers.BANDS`); none without ``bands``."""
+        return answers.read_bands(self.folder)
 
     @functools.cached_property
     def leaderboard(self) -> pd.DataFrame:
@@ -110,28 +110,15 @@ class Result:
         cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
         answer = leaderboard.to_text(self.leaderboard, self.differences, self.diagnostics)
-        limits_text = tables.list_text(run_files.LIMITS_TITLE, self.limits)
-        answer = f"{answer}\n" if answer else ""
-        return (
-            (f"{limits_text}{answer}" if self.is_short else f"{answer}{limits_text}")
-            + self._write_conditions(tables.to_text)
-            + summaries.to_text(self.rows, self.systems)
-            + (f"\n{doubts}" if doubts else "")
-        )
+        first = [f"{answer}\n" if answer else "", tables.list_text(run_files.LIMITS_TITLE, self.limits)]
+        metrics = self._write_conditions(tables.to_text) + summaries.to_text(self.rows, self.systems)
+        return "".join(first[::-1] if self.is_short else first) + metrics + (f"\n{doubts}" if doubts else "")
 
     def screen(self, below: Sequence[str] = ()) -> str:
         """What of :meth:`summary` has room on one screen of a terminal, above so many other lines."""
-        shown = screen.Shown(
-            self.rows,
-            self.leaderboard,
-            self.differences,
-            self.diagnostics,
-            self.bands,
-            self.systems,
-            self.limits,
-            self.error.what if self.error else "",
-        )
-        return screen.write_screen(shown, below)
+        error = self.error.what if self.error else ""
+        tables_of = (self.rows, self.leaderboard, self.differences, self.diagnostics, self.bands)
+        return screen.write_screen(screen.Shown(*tables_of, self.systems, self.limits, error), below)
 
     @property
     def is_short(self) -> bool:
@@ -140,34 +127,26 @@ class Result:
 
     def to_markdown(self, *, intervals: bool = True) -> str:
         """As Markdown: what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
-        return (
-            tables.list_markdown(run_files.LIMITS_TITLE, self.limits)
-            + board.to_markdown(self.boards)
-            + self.metrics_markdown(intervals=intervals)
-        )
+        head = tables.list_markdown(run_files.LIMITS_TITLE, self.limits)
+        return head + board.to_markdown(self.boards) + self.metrics_markdown(intervals=intervals)
 
     def metrics_markdown(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as Markdown, alone."""
-        return self._write_conditions(tables.to_markdown) + summaries.to_markdown(
-            self.rows, self.systems, intervals=intervals
-        )
+        metrics = summaries.to_markdown(self.rows, self.systems, intervals=intervals)
+        return self._write_conditions(tables.to_markdown) + metrics
 
     def to_latex(self, *, intervals: bool = True) -> str:
-        """As LaTeX (needs ``booktabs``): what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
-        return (
-            tables.list_latex(run_files.LIMITS_TITLE, self.limits)
-            + board.to_latex(self.boards)
-            + self.metrics_latex(intervals=intervals)
-        )
+        """As LaTeX (needs ``booktabs``), the same as :meth:`to_markdown`."""
+        head = tables.list_latex(run_files.LIMITS_TITLE, self.limits)
+        return head + board.to_latex(self.boards) + self.metrics_latex(intervals=intervals)
 
     def metrics_latex(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as LaTeX (needs ``booktabs``), alone."""
-        return self._write_conditions(tables.to_latex) + summaries.to_latex(
-            self.rows, self.systems, intervals=intervals
-        )
+        metrics = summaries.to_latex(self.rows, self.systems, intervals=intervals)
+        return self._write_conditions(tables.to_latex) + metrics
 
     def _write_conditions(self, write: Callable[[tables.Table], str]) -> str:
-        text = write(conditions.tabulate_conditions(self.bands, self.systems))
+        text = write(leaderboard.tabulate_conditions(self.bands, self.systems))
         return f"{text}\n" if text else ""
 
     def to_bibtex(self) -> str:
@@ -177,7 +156,7 @@ class Result:
     def given(self, name: str = "") -> board.ShownRun:
         """What the leaderboard is shown of; ``name`` tells it from other runs that are shown with it."""
         tables_of = (self.leaderboard, self.differences, self.diagnostics, self.rows)
-        return board.ShownRun(name, self.folder.name, *tables_of, self.config)
+        return board.ShownRun(name, self.folder.name, *tables_of)
 
     @property
     def boards(self) -> list[board.Board]:
@@ -209,7 +188,7 @@ class Result:
             identity: see :meth:`scores`.
         """
         if block.lower() not in BLOCKS:
-            raise ConfigError(f"there is no block '{block}'", remedy=f"known: {', '.join(BLOCKS)}")
+            raise ConfigError(f"there is no block '{block}'", remedy=suggest_names(block, BLOCKS))
         matrix = scores.read(self._artefact("pairs", block.lower(), identity))
         return pd.DataFrame(matrix.scores, index=list(matrix.rows), columns=list(matrix.columns))
 
@@ -246,7 +225,6 @@ class Result:
         return path_written.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
-        """The folder of the artefact that a row was measured on."""
         listed = run_files.read_artefacts(self.folder)
         listed = listed[(listed["reads"] == reads) & (listed["input"] == what)]
         if listed.empty:
@@ -332,72 +310,44 @@ def read(run: Path | str) -> Result:
 
 def shortfall(collected: Collected, data: Prepared, allow_partial: bool, page: Path) -> PipelineError | None:
     """What is to be said, after the report is written, of values that do not stand on everything that was expected."""
-    rows = collected.rows
-    short = rows["status"].isin(["partial", "incomplete"]).sum()
+    short = collected.rows["status"].isin(["partial", "incomplete"]).sum()
     if not short and not data.dropped:
         return None
     faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
     faults += [Fault(reason, name) for name, reason in [*collected.unextracted, *collected.undefined]]
+    of_all = f"{short} of {len(collected.rows)} results do not stand on everything that was expected"
     if not short:
-        return PartialResult(
-            f"{len(data.dropped)} recordings are left out; no result is measured on them, and none is marked",
-            where=str(page),
-            faults=faults,
-        )
+        text = f"{len(data.dropped)} recordings are left out; no result is measured on them, and none is marked"
+        return PartialResult(text, where=str(page), faults=faults)
     if allow_partial:
-        return PartialResult(
-            f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked",
-            where=str(page),
-            faults=faults,
-        )
-    return DataError(
-        f"{short} of {len(rows)} results do not stand on everything that was expected, and have no value; the others are written",
-        where=str(page),
-        **_remedy(bool(data.dropped or collected.unextracted)),
-        faults=faults,
-    )
+        return PartialResult(f"{of_all}; they are marked", where=str(page), faults=faults)
+    cause = "too few trials, speakers or utterances a speaker for a metric (below)"
+    remedy = "leave that metric out, or complete the set; finished work is reused"
+    if data.dropped or collected.unextracted:
+        cause = "nothing could be extracted from some audio (below): too short, silent or unvoiced"
+        remedy = "mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, counted "
+        remedy += "and marked; finished work is reused"
+    text = f"{of_all}, and have no value; the others are written"
+    return DataError(text, where=str(page), cause=cause, remedy=remedy, faults=faults)
 
 
 def with_failures(failure: PipelineError | None, short: PipelineError | None, page: Path) -> PipelineError | None:
     """What is to be said where tasks failed beside the results that are whole; else what there is to be said of these."""
     if failure is None:
         return short
-    faults = [
-        *failure.faults,
-        Fault("the numbers that stand on no failed task are written; systems that lack some are not ranked", str(page)),
-    ]
-    if short is not None:
-        faults.append(Fault(short.what))
-    failure.faults = tuple(faults)
+    written = "the numbers that stand on no failed task are written; systems that lack some are not ranked"
+    also = [] if short is None else [Fault(short.what)]
+    failure.faults = (*failure.faults, Fault(written, str(page)), *also)
     return failure
 
 
 def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
-    """The rows with these values.
-
-    Raises:
-        ConfigError: a column that is not there, or a value that no row has, with those that are.
-    """
     for name, value in identity.items():
         if name not in table.columns:
-            raise ConfigError(f"there is no column '{name}'", remedy=f"known: {', '.join(map(str, table.columns))}")
+            raise ConfigError(f"there is no column '{name}'", remedy=suggest_names(name, map(str, table.columns)))
         kept = table[table[name] == value]
         if not len(kept):
             present = ", ".join(sorted({str(entry) for entry in table[name]})) or "none"
             raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {present}")
         table = kept
     return table
-
-
-def _remedy(lost: bool) -> dict[str, str]:
-    """Cause and remedy of values that are not there."""
-    if not lost:
-        return {
-            "cause": "too few trials, speakers or utterances a speaker for a metric (below)",
-            "remedy": "leave that metric out, or complete the set; finished work is reused",
-        }
-    return {
-        "cause": "nothing could be extracted from some audio (below): too short, silent or unvoiced",
-        "remedy": "mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, "
-        "counted and marked; finished work is reused",
-    }

@@ -48,8 +48,6 @@ LIBRARIES = [
     "safetensors",
     "matplotlib",
 ]
-
-
 _SHORT = 200
 """Characters of the reason that a record keeps where there is no room for more; ``run.log`` and the screen have all of it."""
 
@@ -96,7 +94,6 @@ class RunFolder:
             "process": this_process().plain(),
             "slurm_job": find_own_job(),
         }
-        self._handler.setFormatter(_formatter())
         logging.getLogger("pipeline").addHandler(self._handler)
         self._ended = threading.Event()
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
@@ -129,7 +126,7 @@ class RunFolder:
         status.write(self.path, self._status)
 
     def ending(self, **changes: Any) -> dict[str, Any]:
-        """The record with which a run that goes on now ends, as :meth:`end` writes it and readers have it: plain JSON values."""
+        """The record with which a run ends, as :meth:`end` writes it: plain JSON values."""
         now = utc()
         record: dict[str, Any] = json.loads(json.dumps({**self._status, **changes, "ended": now, "updated": now}))
         return record
@@ -182,6 +179,9 @@ class _Log(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        # The name stands in a format, and in a file that terminals show.
+        host = re.sub(r"[^A-Za-z0-9_.-]", "_", socket.gethostname())
+        self.setFormatter(_Utc(f"%(asctime)s {host} {find_own_job() or '-'} %(levelname)s %(name)s: %(message)s"))
         self._said = False
 
     def handleError(self, record: logging.LogRecord) -> None:
@@ -201,20 +201,12 @@ class _Log(logging.FileHandler):
 def logging_to(path: Path) -> Iterator[None]:
     """Have the messages of this process written into a file too."""
     handler = _Log(path)
-    handler.setFormatter(_formatter())
     logging.getLogger("pipeline").addHandler(handler)
     try:
         yield
     finally:
         logging.getLogger("pipeline").removeHandler(handler)
         handler.close()
-
-
-def _formatter() -> logging.Formatter:
-    host = re.sub(
-        r"[^A-Za-z0-9_.-]", "_", socket.gethostname()
-    )  # it stands in a format, and in a file that terminals show
-    return _Utc(f"%(asctime)s {host} {find_own_job() or '-'} %(levelname)s %(name)s: %(message)s")
 
 
 def _version(library: str) -> str:

@@ -157,7 +157,6 @@ def require(evaluation: Evaluation, can_be_read_again: bool = True) -> None:
 
 
 def _estimate(evaluation: Evaluation) -> Callable[[Task], float]:
-    """How long a task will take, as the first says that knows: any machine's measurements are better than a guess."""
     rates = [Rates.read(evaluation.paths.store.parent, device, host=None) for device in ("cuda", "cpu")]
     by_audio, least = GUESSED
 

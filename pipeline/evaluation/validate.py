@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -10,12 +9,12 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ValidationError
 
 from pipeline import host
-from pipeline.contracts import Component, ComponentSettings, Metric, Training, numeric
+from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import discovered_models as found_models
-from pipeline.evaluation import discovery as found
-from pipeline.evaluation import labels
+from pipeline.evaluation import discovered_models, discovery
+from pipeline.evaluation.discovered_models import FoundTraining
+from pipeline.names import list_label_faults, suggest_names
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import COMPONENT_KINDS, Kind, component
 from pipeline.report import glossary
@@ -37,22 +36,23 @@ from pipeline.stages.settings import (
 )
 
 KNOWN = {
-    "config_version",
-    "paths",
-    "runtime",
-    "store",
-    "diagnostics",
-    "allow_partial",
-    "fail_fast",
-    "averages",
-    "bands",
-    "report",
-    "derived",
-    "fusion",
-    "dataset",
-    "attacker",
-    "scorecard",
-} | {room.group for room in COMPONENT_KINDS.values()}
+    *[
+        "config_version",
+        "paths",
+        "runtime",
+        "store",
+        "diagnostics",
+        "allow_partial",
+        "fail_fast",
+        "averages",
+        "bands",
+        "report",
+        "derived",
+        "fusion",
+    ],
+    *("dataset", "attacker", "scorecard"),
+    *(room.group for room in COMPONENT_KINDS.values()),
+}
 FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
 """The label of the original speech where the configuration does not name it."""
@@ -62,16 +62,13 @@ class _NoTraining(ComponentSettings):
     name: Literal["none"] = numeric("none")
 
 
-def validate(
-    values: Mapping[str, Any], recipe: str, without_models: bool = False, without_data: bool = False
-) -> Evaluation:
+def validate(values: Mapping[str, Any], recipe: str, without_models: bool = False) -> Evaluation:
     """Check a composed configuration and make the evaluation of it.
 
     Args:
         values: as composed.
         recipe: its name.
         without_models: what of models and vectors is not there is no fault: nothing is to be computed with them.
-        without_data: the folder of the data set is not looked at. What is found in it is left out: copies, models and vectors.
 
     Raises:
         ConfigError: with every fault of the configuration.
@@ -84,24 +81,23 @@ def validate(
         host.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.component("executors", "executor", "local")
-    if dataset is not None and not faults and not without_data:
-        _refuse(found.of_another_edition(dataset, recipe))
+    if dataset is not None and not faults:
+        _refuse(discovery.of_another_edition(dataset, recipe))
     from_scores = dataset is not None and dataset.is_given
     passed_over: list[str] = []
     train, takes_models = (None, False) if from_scores else (checked.training(), checked.found_training() is not None)
     if not from_scores:
-        systems = values.get("system")
-        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults, passed_over)
+        named = discovery.systems(values.get("system"), dataset, faults, passed_over)
         checked.values = {**values, "system": named}
     components = checked.all_components(from_scores)
     attackers = {} if from_scores else checked.attackers()
     products = _check_products(checked, components, scorecard, from_scores)
     models = FoundModels()
-    if not faults and not from_scores and not without_data:
+    if not faults and not from_scores:
         models = _use_models(components, dataset, train, attackers, takes_models, faults)
     if not without_models:
         faults += models.lacking
-    if not faults and not from_scores and not without_data and not models.lacking:
+    if not faults and not from_scores and not models.lacking:
         components["extractors"] = _resolved(components["extractors"], train, dataset)
         faults += _without_trainer(components["extractors"], train, attackers, components["backends"], models)
     _refuse(faults)
@@ -122,33 +118,34 @@ def validate(
 
 
 def _check_plain_values(values: Mapping[str, Any]) -> list[Fault]:
-    """Faults of keys, and of values that no model checks."""
     faults = [_unknown(str(key), "", sorted(KNOWN)) for key in values if key not in KNOWN]
     if values.get("config_version") != 1:
         faults.append(Fault("config_version must be 1", "config_version"))
     for name in ("diagnostics", "allow_partial", "fail_fast"):
         if not isinstance(values.get(name), bool):
             faults.append(Fault("must be true or false", name))
-    fusion = values.get("fusion") or []
-    if not isinstance(fusion, (list, tuple)) or not set(fusion) <= set(FUSIONS):
-        faults.append(Fault(f"is a list of some of {', '.join(FUSIONS)} (given: {fusion!r})", "fusion"))
-    derived = values.get("derived") or []
-    if not isinstance(derived, (list, tuple)) or not {*map(str, derived)} <= {*get_args(Derived)}:
-        faults.append(Fault(f"is a list of some of {', '.join(get_args(Derived))} (given: {derived!r})", "derived"))
+    for name, options in (("fusion", FUSIONS), ("derived", get_args(Derived))):
+        chosen = values.get(name) or []
+        if not isinstance(chosen, (list, tuple)) or not {*map(str, chosen)} <= {*options}:
+            faults.append(Fault(f"is a list of some of {', '.join(options)} (given: {chosen!r})", name))
     return faults
 
 
 def _check_products(
     checked: _Checked, components: Mapping[str, dict[str, Any]], scorecard: Any, from_scores: bool
 ) -> Products:
-    """What is made of the scores; it may be used where there are no faults."""
     values, faults, systems = checked.values, checked.faults, components["anonymisers"]
     averages = checked.averages(components["families"])
     bands = checked.bands(averages)
     report = checked.part(ReportSettings, "report")
-    faults += _original_elsewhere(systems)
-    if report is not None and not from_scores:
-        faults += _no_baseline(report.baseline, systems)
+    named = systems.get(ORIGINAL)
+    if named is not None and not named.component.unchanged:
+        text = f"the label 'original' is that of the original speech: give this system another, as in '+system.NAME={{name: {named.name}}}'"
+        faults.append(Fault(text, f"system.{ORIGINAL}"))
+    baseline = report.baseline if report is not None and not from_scores else ""
+    if baseline and systems and baseline not in systems:
+        text = f"no system {baseline} is chosen: {suggest_names(baseline, list(systems))}"
+        faults.append(Fault(text, "report.baseline"))
     if from_scores and values.get("fusion"):
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
     fusion, derived = ((), ()) if faults else (tuple(values.get(name) or ()) for name in ("fusion", "derived"))
@@ -176,11 +173,11 @@ def _use_models(
     models = FoundModels()
     if takes_models:
         adapts = any(attacker.adapts for attacker in attackers.values())
-        components["extractors"], models, refused = found_models.used(
+        components["extractors"], models, refused = discovered_models.used(
             components["extractors"], systems, dataset, train, adapts
         )
         faults += refused
-    components["extractors"], components["backends"], read, refused = found_models.read_from(
+    components["extractors"], components["backends"], read, refused = discovered_models.read_from(
         components["extractors"], components["backends"], systems, dataset, attackers
     )
     faults += refused
@@ -190,15 +187,6 @@ def _use_models(
         backends=read.backends,
         lacking=models.lacking + read.lacking,
     )
-
-
-def _no_baseline(label: str, systems: Mapping[str, Any]) -> list[Fault]:
-    """A system to be compared with that is not chosen."""
-    if not label or label in systems or not systems:
-        return []
-    near = difflib.get_close_matches(label, list(systems), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return [Fault(f"no system {label} is chosen: {hint}chosen are {', '.join(systems)}", "report.baseline")]
 
 
 def _refuse(faults: Sequence[Fault]) -> None:
@@ -258,11 +246,8 @@ class _Checked:
             if isinstance(entry, Mapping) and "name" in entry:
                 chosen[label] = self.component(kind, where, value=entry)
                 continue
-            others = [other for other in entries if other != label]
-            near = difflib.get_close_matches(label, others, n=1)
-            hint = f"did you mean {group}.{near[0]}? " if near else ""
-            text = f"no {group} of this label is chosen: {hint}chosen are {', '.join(others)}"
-            self.faults.append(Fault(text, where))
+            others = [f"{group}.{other}" for other in entries if other != label]
+            self.faults.append(Fault(f"no {group} of this label is chosen: {suggest_names(where, others)}", where))
         return chosen
 
     def attackers(self) -> dict[str, AttackerSettings]:
@@ -277,18 +262,24 @@ class _Checked:
             self.faults.append(Fault(f"is a mapping from label to weights (given: {weights!r})", "averages"))
             return {}
         entries = {str(label): entry for label, entry in weights.items()}
-        self.faults += labels.faults("averages", list(entries))
+        self.faults += list_label_faults("averages", list(entries))
         checked = {label: self.part(Average, f"averages.{label}", entry) for label, entry in entries.items()}
         averages = {
             label: mean.model_copy(update={"subset": mean.subset or label}) for label, mean in checked.items() if mean
         }
-        metrics = {
-            **glossary.metrics(),
-            **{n: m for family in families.values() if family for n, m in family.component.metrics.items()},
+        metrics = glossary.metrics() | {
+            name: metric for family in families.values() if family for name, metric in family.component.metrics.items()
         }
         first: dict[str, str] = {}
         for label, mean in averages.items():
-            self.faults += [_no_metric(name, label, metrics) for name in mean.metrics if not _has_mean(name, metrics)]
+            for name in mean.metrics:
+                where = f"averages.{label}.metrics"
+                if name not in metrics:
+                    self.faults.append(
+                        Fault(f"no metric is called '{name}'; {suggest_names(name, list(metrics))}", where)
+                    )
+                elif metrics[name].unit == "tag":
+                    self.faults.append(Fault(f"{name} is a word and has no mean: leave it out", where))
             other = first.setdefault(mean.subset, label)
             if other != label or mean.subset in mean.weights:
                 whose = f"that of averages.{other}" if other != label else "a trial set"
@@ -313,13 +304,11 @@ class _Checked:
         self.part(_NoTraining, where, value=value)
         return None
 
-    def found_training(self) -> found_models.FoundTraining | None:
+    def found_training(self) -> FoundTraining | None:
         """``train=found``; None for all else."""
         value = self.values.get("train")
-        if not isinstance(value, Mapping) or value.get("name") != found.NAME:
-            return None
-        checked: found_models.FoundTraining | None = self.part(found_models.FoundTraining, "train")
-        return checked
+        is_found = isinstance(value, Mapping) and value.get("name") == discovery.NAME
+        return self.part(FoundTraining, "train") if is_found else None
 
     def _entries(self, group: str) -> dict[str, Any]:
         value = self.values.get(group)
@@ -327,7 +316,7 @@ class _Checked:
             self.faults.append(Fault(f"no {group} is chosen", group))
             return {}
         entries = {str(label): entry for label, entry in value.items()}
-        self.faults += labels.faults(group, list(entries))
+        self.faults += list_label_faults(group, list(entries))
         return entries
 
 
@@ -341,39 +330,7 @@ def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
 
 
 def _unknown(name: str, where: str, keys: Sequence[str]) -> Fault:
-    near = difflib.get_close_matches(name, keys, n=2, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(keys)}"
-    return Fault(f"unknown key{hint}", f"{where}.{name}" if where else name)
-
-
-def _has_mean(name: str, metrics: Mapping[str, Metric]) -> bool:
-    return name in metrics and metrics[name].unit != "tag"
-
-
-def _no_metric(name: str, label: str, metrics: Mapping[str, Metric]) -> Fault:
-    """The fault of a metric that no average can be formed of."""
-    where = f"averages.{label}.metrics"
-    if name in metrics:
-        return Fault(f"{name} is a word and has no mean: leave it out", where)
-    near = difflib.get_close_matches(name, list(metrics), n=2, cutoff=0.5)
-    return Fault(
-        f"no metric is called '{name}'; "
-        + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(metrics)}"),
-        where,
-    )
-
-
-def _original_elsewhere(systems: Mapping[str, Any]) -> list[Fault]:
-    """The fault of a system that protects under the label of the original speech."""
-    named = systems.get(ORIGINAL)
-    if named is None or named.component.unchanged:
-        return []
-    return [
-        Fault(
-            f"the label 'original' is that of the original speech: give this system another, as in '+system.NAME={{name: {named.name}}}'",
-            f"system.{ORIGINAL}",
-        )
-    ]
+    return Fault(f"unknown key; {suggest_names(name, keys)}", f"{where}.{name}" if where else name)
 
 
 def _with_original(systems: dict[str, Any]) -> dict[str, Any]:

@@ -32,18 +32,10 @@ def field_of(
     summary: bool = True,
     caution: str = "",
 ) -> Metric:
-    """A metric that is a field of a result type of the core: its unit, direction and bounds stand there, and there alone.
-
-    Args:
-        kind: the result type.
-        field: of it.
-        symbol, title, sentence, source, summary, caution: as of :class:`Metric`.
-    """
-    description = describe(kind)[field]
-    unit = "tag" if description["unit"] == "label" else description["unit"]
-    return Metric(
-        symbol, title, sentence, unit, description["private"], description["bounds"], source, summary, caution
-    )
+    """A metric that is a field of a result type of the core: its unit, direction and bounds stand there, and there alone."""
+    core = describe(kind)[field]
+    unit = "tag" if core["unit"] == "label" else core["unit"]
+    return Metric(symbol, title, sentence, unit, core["private"], core["bounds"], source, summary, caution)
 
 
 def row(
@@ -72,21 +64,11 @@ def row(
 
 def matrix_table(parts: Mapping[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:
     """Similarity matrices by block (OO, PP, P0P1, ...) as a table for figures; ``names`` are the speakers [n]."""
-    n = len(names)
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "block": block,
-                    "row_speaker": np.repeat(names, n),
-                    "column_speaker": np.tile(names, n),
-                    "similarity": part.matrix.ravel(),
-                }
-            )
-            for block, part in parts.items()
-        ],
-        ignore_index=True,
-    )
+    sides = {"row_speaker": np.repeat(names, len(names)), "column_speaker": np.tile(names, len(names))}
+    tables = [
+        pd.DataFrame({"block": block, **sides, "similarity": part.matrix.ravel()}) for block, part in parts.items()
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def count_trials(data: Trials) -> dict[str, int]:
@@ -129,13 +111,9 @@ def intervals(settings: UncertaintySettings, metric: Callable[[], uncertainty.By
     """The intervals that exist, by the name of the value; ``metric`` is called where intervals are wanted."""
     if settings.interval == "none":
         return {}
+    random = generator(settings.seed, "bootstrap over speakers")
     return _bounds(
-        uncertainty.intervals(
-            metric(),
-            method=settings.interval,
-            replicates=settings.replicates,
-            generator=generator(settings.seed, "bootstrap over speakers"),
-        )
+        uncertainty.intervals(metric(), method=settings.interval, replicates=settings.replicates, generator=random)
     )
 
 

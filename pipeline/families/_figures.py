@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,11 @@ class Panel:
     names: dict[tuple[int, int], str]
 
 
+def find_speakers(table: pd.DataFrame) -> list[str]:
+    """The speakers of a table of matrices, in order."""
+    return sorted({*map(str, table["row_speaker"]), *map(str, table["column_speaker"])})
+
+
 def draw_blocks(
     panel: Panel, blocks: list[tuple[str, np.ndarray]], most: int, size: tuple[float, float], prefix: str
 ) -> str:
@@ -36,14 +42,8 @@ def draw_blocks(
         image = None
         for index, (axis, (name, matrix)) in enumerate(zip(axes, blocks)):
             height, width = matrix.shape
-            image = axis.imshow(
-                np.ma.masked_invalid(matrix),
-                cmap="cividis",
-                vmin=0,
-                vmax=1,
-                interpolation="none",
-                extent=(0, width, height, 0),
-            )
+            look: dict[str, Any] = {"cmap": "cividis", "vmin": 0, "vmax": 1, "interpolation": "none"}
+            image = axis.imshow(np.ma.masked_invalid(matrix), extent=(0, width, height, 0), **look)
             image.set_gid(f"{prefix}-{index}")
             _frame(axis, name, panel, index % columns == 0)
         assert image is not None
@@ -65,12 +65,8 @@ def matrix_of(part: pd.DataFrame, speakers: list[str]) -> np.ndarray:
 
 def means(matrix: np.ndarray) -> str:
     """Mean on and off the diagonal."""
-    return " / ".join(_mean(values) for values in (np.diagonal(matrix), matrix[~np.eye(len(matrix), dtype=bool)]))
-
-
-def _mean(values: np.ndarray) -> str:
-    finite = values[np.isfinite(values)]
-    return format_number(float(finite.mean())) if len(finite) else "no value"
+    parts = [values[np.isfinite(values)] for values in (np.diagonal(matrix), matrix[~np.eye(len(matrix), dtype=bool)])]
+    return " / ".join(format_number(float(finite.mean())) if len(finite) else "no value" for finite in parts)
 
 
 def _frame(axis: Axes, name: str, panel: Panel, leftmost: bool) -> None:
@@ -93,16 +89,9 @@ def _frame(axis: Axes, name: str, panel: Panel, leftmost: bool) -> None:
         axis.tick_params(length=0, pad=2)
     for (column, row), text in panel.names.items():
         # In a corner away from the diagonal, on its own ground, so that it can be read on any colour.
-        axis.text(
-            n * (column + 0.97),
-            n * (row + 0.04),
-            text,
-            ha="right",
-            va="top",
-            fontsize=7,
-            color=INK,
-            bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.4, "pad": 1.2, "alpha": 0.85},
-        )
+        box = {"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.4, "pad": 1.2, "alpha": 0.85}
+        place = n * (column + 0.97), n * (row + 0.04)
+        axis.text(*place, text, ha="right", va="top", fontsize=7, color=INK, bbox=box)
     axis.set_xlabel("  |  ".join(panel.across), labelpad=3)
     if leftmost:
         axis.set_ylabel("  |  ".join(reversed(panel.down)), labelpad=3)
@@ -110,16 +99,8 @@ def _frame(axis: Axes, name: str, panel: Panel, leftmost: bool) -> None:
 
 def perfect_privacy(axis: Axes, prior: pd.DataFrame, kind: str, leftmost: bool) -> None:
     """The dotted curve of perfect privacy on an ECE plot, and its axes: ``prior`` has columns log_odds and prior, in order."""
-    axis.plot(
-        prior["log_odds"],
-        prior["prior"],
-        color=INK,
-        linestyle=(0, (1, 1.6)),
-        linewidth=1.3,
-        label="perfect privacy",
-        gid=f"{kind}-prior",
-        zorder=5,
-    )
+    look: dict[str, Any] = {"color": INK, "linestyle": (0, (1, 1.6)), "linewidth": 1.3, "zorder": 5}
+    axis.plot(prior["log_odds"], prior["prior"], label="perfect privacy", gid=f"{kind}-prior", **look)
     axis.set_xlabel("natural log-odds of the target prior")
     if leftmost:
         axis.set_ylabel("empirical cross-entropy (bit)")

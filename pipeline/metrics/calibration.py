@@ -211,16 +211,6 @@ def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, bet
     return Isotonic(calibration, _highest(calibration, scores), between)
 
 
-def weighted_isotonic(rows: Rows, between: str = "step") -> Isotonic:
-    """:func:`isotonic_calibration` of weighted scores, one row a distinct score; rows without weight leave no trace.
-
-    Raises:
-        MetricError: a class without weight.
-    """
-    calibration = calibrate_rows(rows, laplace=True)
-    return Isotonic(calibration, _highest(calibration, rows.lowest[rows.target + rows.nontarget > 0]), between)
-
-
 def _highest(calibration: Calibration, scores: Array) -> Array:
     """[b] highest of the ascending training scores in each block."""
     ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
@@ -322,7 +312,10 @@ class Recalibrated:
         if self.linear:
             mapping = weighted_linear(self.train.scores, self.train.is_target, train, self.start)
         else:
-            mapping = weighted_isotonic(self.train.rows(train), self.between)
+            trained = self.train.rows(train)
+            calibration = calibrate_rows(trained, laplace=True)
+            highest = _highest(calibration, trained.lowest[trained.target + trained.nontarget > 0])
+            mapping = Isotonic(calibration, highest, self.between)
         rows = self.test.rows(test)
         # One block a distinct score of f1; laplace only says that D_ECE may lie below 0.
         blocks = Calibration(rows.lowest, mapping.apply(rows.lowest), rows.target, rows.nontarget, laplace=True)
@@ -347,7 +340,6 @@ class _Sorted:
 
     def rows(self, weights: Array) -> Rows:
         """Weights of either class along the distinct scores."""
-        size = self.distinct.size
-        target = np.bincount(self.row, np.where(self.is_target, weights, 0.0), size).astype(np.float64, copy=False)
-        nontarget = np.bincount(self.row, np.where(self.is_target, 0.0, weights), size).astype(np.float64, copy=False)
+        parts = np.where(self.is_target, weights, 0.0), np.where(self.is_target, 0.0, weights)
+        target, nontarget = (np.bincount(self.row, part, self.distinct.size).astype(np.float64) for part in parts)
         return Rows(target, nontarget, self.distinct)

@@ -59,12 +59,6 @@ class WorstEvidence:
 def worst_evidence(trials: Trials) -> WorstEvidence:
     """Strongest evidence for and against the claims of a trial list.
 
-    Args:
-        trials: scores with the speakers of both sides; infinities are allowed.
-
-    Raises:
-        MetricError: an empty class.
-
     Example:
         >>> import numpy as np
         >>> from pipeline.metrics import Trials, worst_evidence
@@ -374,23 +368,19 @@ def _rank_limits(counts: Array, n: int, top: int) -> tuple[Limits, Limits, float
         counts: [N] trials at each rank; not whole where ties are spread.
         n: trials.
     """
-    n_candidates, missing = counts.size, []
+    n_candidates, missing, is_whole = counts.size, [], np.abs(counts - np.round(counts)) < 1e-9
     shares: Limits = (None, None)
     limits: Limits = (None, None)
     top_low = None
-    if _is_whole_number(counts[0]):
+    if is_whole[0]:
         low, high = shares = clopper_pearson(round(counts[0]), n, 0.05)
         limits = float(llr_of_share([low], n_candidates)[0]), float(llr_of_share([high], n_candidates)[0])
     else:
         missing.append("rank 1")
-    if _is_whole_number(counts[top]):
+    if is_whole[top]:
         low = clopper_pearson(round(counts[top]), n, 0.05 / n_candidates)[0]
         top_low = float(llr_of_share([low], n_candidates)[0])
     else:
         missing.append("the most frequent rank")
     reason = f"ties leave no whole number of trials at {' and '.join(missing)}" if missing else ""
     return shares, limits, top_low, reason
-
-
-def _is_whole_number(count: float) -> bool:
-    return bool(abs(count - round(count)) < 1e-9)

@@ -187,36 +187,14 @@ def exceedance(values: npt.ArrayLike, at: npt.ArrayLike) -> Array:
     return share
 
 
-def chance_exceedance(
-    scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | npt.ArrayLike, at: npt.ArrayLike
-) -> Array:
-    """The CCDF [k] at chance, exact: share of all cells whose log2(N p) is at least each of ``at`` [k].
-
-    Args:
-        scores, truth, slope: as of :func:`lid`.
-        at: [k] disclosures, bit.
-
-    Raises:
-        MetricError: as of ``lid``; NaN.
-    """
-    s, t = check_candidates(scores, truth)
-    slopes = spread_slopes(slope, t, s.shape[1])
-    return exceedance(posterior_bits(slopes[:, None] * row_z(s)).ravel(), at)
-
-
 def posterior_bits(logits: Array) -> Array:
-    """log2(N p) [n, N] of the softmax of each row; what is 0 up to rounding is 0."""
-    bits: Array = (logits - log_sum_exp(logits)[:, None] + math.log(logits.shape[1])) / LN2
-    bits[np.abs(bits) < NOTHING] = 0.0
-    return bits
-
-
-def log_sum_exp(logits: Array) -> Array:
-    """ln sum exp of each row [n], the same bytes in whatever order the candidates stand."""
+    """log2(N p) [n, N] of the softmax of each row; what is 0 up to rounding is 0. The same bytes in whatever order the candidates stand."""
     ranked = np.sort(logits, axis=1)
     top = ranked[:, -1]
-    total: Array = top + np.log(np.exp(ranked - top[:, None]).sum(axis=1))
-    return total
+    log_sum = top + np.log(np.exp(ranked - top[:, None]).sum(axis=1))
+    bits: Array = (logits - log_sum[:, None] + math.log(logits.shape[1])) / LN2
+    bits[np.abs(bits) < NOTHING] = 0.0
+    return bits
 
 
 def exact_mean(values: Array) -> float:
@@ -415,7 +393,7 @@ class SoftmaxLoss:
     def best(self, weights: Array, start: float = 0.0, at_start: tuple[Array, Array] | None = None) -> float:
         """The slope under weights [S] of the speakers (their trials share it): Newton steps within a bracket.
 
-        ``there`` are the :meth:`slopes` of all speakers at ``start``, where they are known.
+        ``at_start`` are the :meth:`slopes` of all speakers at ``start``, where they are known.
         """
         used = weights > 0
         total = math.fsum(weights)
@@ -424,10 +402,8 @@ class SoftmaxLoss:
 
         def gradient(w: float) -> tuple[float, float]:
             mean, variance = at_start if at_start is not None and w == start else self.slopes(w, used)
-            return (
-                pseudo * math.fsum(weights * mean) / total - aim,
-                pseudo * math.fsum(weights * variance) / total,
-            )
+            slope = pseudo * math.fsum(weights * mean) / total - aim
+            return slope, pseudo * math.fsum(weights * variance) / total
 
         low, high, w = -math.inf, math.inf, start
         for _ in range(500):

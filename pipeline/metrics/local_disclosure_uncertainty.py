@@ -5,7 +5,7 @@ See pipeline/metrics/README.md, sections 3 and 14a.
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
 candidates are permuted as wholes, and where slopes come from the other speakers ALID finds them anew each time.
 Where trials stay within groups, such as the sexes, each speaker is one of the candidates of the same group, and means
-are over the trials, or the speakers, of all groups; candidates are number_through through the groups.
+are over the trials, or the speakers, of all groups; candidates are numbered through the groups.
 
 Conventions: as of :mod:`pipeline.metrics.local_disclosure`.
 """
@@ -306,17 +306,11 @@ def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
 
 
-def number_candidates(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
-    """The true candidates [n] of all groups, number_through through; ``sizes`` are the candidates of each."""
-    begins = np.cumsum([0, *sizes[:-1]])
-    joined: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
-    return joined
-
-
 def blocks_by_speaker(parts: Sequence[Lid], truths: Sequence[Indices]) -> BySpeaker:
     """The values of :func:`pipeline.metrics.lid_by_speaker` on all groups, for intervals; arguments as of
     :func:`lid_of_blocks`."""
-    truth = number_candidates(truths, [part.n_candidates for part in parts])
+    begins = np.cumsum([0, *(part.n_candidates for part in parts)])
+    truth = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
     top = math.log2(max(part.n_candidates for part in parts))
     return bits_by_speaker(np.concatenate([part.lid for part in parts]), truth, top)
 
@@ -330,12 +324,10 @@ def blocks_by_identity(
         parts: of :func:`pipeline.metrics.lid_by_identity` on each group.
         sizes, n_trials, n_speakers: candidates, trials and speakers of each group.
     """
-    begins = np.cumsum([0, *sizes])
+    ranges = list(itertools.pairwise(np.cumsum([0, *sizes]).tolist()))
 
     def evaluate(identity: Indices) -> dict[str, float]:
-        part_values = [
-            part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, itertools.pairwise(begins.tolist()))
-        ]
+        part_values = [part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, ranges)]
         joined = {}
         for name in part_values[0]:
             values = [values_of_part[name] for values_of_part in part_values]
@@ -343,7 +335,7 @@ def blocks_by_identity(
             joined[name] = max(values) if name == "lid_max" else _mean(values, n_speakers if by_speaker else n_trials)
         return joined
 
-    groups = [np.arange(a, b) for a, b in itertools.pairwise(begins.tolist())]
+    groups = [np.arange(a, b) for a, b in ranges]
     return ByIdentity(evaluate, groups, "candidates", NULL_METRICS, ties=parts[0].ties)
 
 

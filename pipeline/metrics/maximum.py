@@ -30,10 +30,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, quantity
+from pipeline.metrics._base import Array, Indices, MetricError
 from pipeline.metrics.trial_uncertainty import Reweighted, trials_by_identity
 from pipeline.metrics.trials import Trials
-from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, no_interval, null_band
+from pipeline.metrics.uncertainty import (
+    FEWEST_PERMUTED,
+    NOT_FINITE,
+    TOO_FEW,
+    UNCHANGED,
+    Interval,
+    NullBand,
+    no_band,
+    no_interval,
+    null_band,
+)
 
 VERSION = "maximum over attacks 1"
 
@@ -105,12 +115,12 @@ def collect_attacks(
     Example:
         Two attacks on four speakers, of which the second tells more.
 
-        >>> from pipeline.metrics import collect_attacks, find_strongest
+        >>> from pipeline.metrics import collect_attacks, maximum_interval
         >>> without = [[0.10, 0.12, 0.11, 0.11], [0.30, 0.34, 0.31, 0.33]]
         >>> found = collect_attacks([0.11, 0.32], without, ["a", "b", "c", "d"], degrees=3, bounds=(0, 0.72))
         >>> found.corrected.round(3).tolist()
         [0.11, 0.32]
-        >>> interval = find_strongest(found).interval
+        >>> interval, _ = maximum_interval(found)
         >>> round(interval.low, 3), round(interval.high, 3)
         (0.233, 0.407)
     """
@@ -309,52 +319,21 @@ def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided
 # --- the strongest attack -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Strongest:
-    """The attack that discloses most, and what is certain of it."""
-
-    attack: int = quantity("label", "the number of the attack with the highest value; of equal ones the first")
-    value: float = quantity("", "its value, in the metric's unit")
-    interval: Interval = quantity("", "of the maximum over all attacks")
-    contenders: Indices = quantity("label", "the attacks that may be the strongest, as far as these speakers tell")
-
-
-def find_strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:
-    """The strongest of several attacks, with the interval of the maximum.
-
-    Args:
-        attacks: higher values disclose more.
-        level: nominal coverage.
-
-    Raises:
-        MetricError: no attack.
-    """
-    if not attacks.values.size:
-        raise MetricError("there is no attack")
-    first = int(np.argmax(attacks.values))
-    interval, contend = maximum_interval(attacks, level=level)
-    return Strongest(first, float(attacks.values[first]), interval, contend)
-
-
 def maximum_interval(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices]:
-    """The interval of the maximum, and the attacks that may be it."""
+    """The interval of the maximum, and the places of the attacks that may be it, as far as these speakers tell."""
     n = len(attacks.speakers)
     everyone = np.arange(attacks.values.size)
     if (attacks.degrees < 1).any() or n < 2:
-        return no_interval(
-            "jackknife", level, n, "an interval over speakers needs at least two enrolled speakers"
-        ), everyone
+        return no_interval("jackknife", level, n, TOO_FEW), everyone
     if not np.isfinite(attacks.contributions).all():
-        return no_interval(
-            "jackknife", level, n, "the metric is not finite, here or without one of the speakers"
-        ), everyone
+        return no_interval("jackknife", level, n, NOT_FINITE), everyone
     contend = contenders(attacks)
     here = attacks.only(contend)
     deviations = spread_of_sums(here.contributions, here.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
     seen = errors > 1e-14 * np.maximum(1.0, np.abs(here.values))
     if not seen.any():
-        return no_interval("jackknife", level, n, "the value is the same without any one speaker"), contend
+        return no_interval("jackknife", level, n, UNCHANGED), contend
     degrees = degrees_of_sums(deviations, here.stratum, here.degrees)
     high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
     # Of one attack the jackknife; the highest of several carries more of the bias that leaving one out does not see.
@@ -398,26 +377,20 @@ def simultaneous_interval(attacks: Attacks, attack: int, *, level: float = 0.95)
     """An interval of one attack that holds however the attack was chosen: all attacks' intervals hold together."""
     n = len(attacks.speakers)
     if (attacks.degrees < 1).any() or n < 2:
-        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
-    finite = _have_values(attacks)
-    if not finite[attack]:
-        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
+        return no_interval("jackknife", level, n, TOO_FEW)
+    finite = np.isfinite(attacks.contributions).all(axis=1)
+    if not np.isfinite(attacks.contributions[attack]).all():
+        return no_interval("jackknife", level, n, NOT_FINITE)
     deviations = spread_of_sums(attacks.contributions[finite], attacks.stratum)
     own = spread_of_sums(attacks.contributions[[attack]], attacks.stratum)
     error = math.sqrt(float((own**2).sum()))
     if error <= 1e-14 * max(1.0, abs(float(attacks.values[attack]))):
-        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
+        return no_interval("jackknife", level, n, UNCHANGED)
     degrees = float(degrees_of_sums(deviations, attacks.stratum, attacks.degrees).min())
     reach = joint_quantile(deviations, degrees, level, two_sided=True) * error
     centre = float(attacks.corrected[attack])
     low, high = (min(max(end, attacks.bounds[0]), attacks.bounds[1]) for end in (centre - reach, centre + reach))
     return Interval(low, high, "jackknife", level, n, "")
-
-
-def _have_values(attacks: Attacks) -> Mask:
-    """[A] which attacks have a value without each speaker."""
-    finite: Mask = np.asarray(np.isfinite(attacks.contributions).all(axis=1), dtype=np.bool_)
-    return finite
 
 
 # --- the null band of the maximum ------------------------------------------------------------------------------------

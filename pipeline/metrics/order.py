@@ -65,17 +65,8 @@ def area(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
 
     Raises:
         MetricError: NaN or an empty class.
-
-    Example:
-        >>> from pipeline.metrics import area
-        >>> area([2.0, 1.0], [0.0, 1.0])
-        0.875
     """
-    t, n = check_classes(target, nontarget)
-    return _area(np.sort(t), np.sort(n))
-
-
-def _area(t: Array, n: Array) -> float:
+    t, n = map(np.sort, check_classes(target, nontarget))
     # Twice the number of pairs won, in whole numbers.
     few, many = (t, n) if t.size <= n.size else (n, t)
     below = int(np.searchsorted(many, few, side="left").sum(dtype=np.int64))
@@ -121,13 +112,14 @@ def class_order(
     first, second = check_codes(enrolled, "enrolled speakers"), check_codes(spoken, "speakers of the trial utterances")
     if not s.shape == target_mask.shape == first.shape == second.shape:
         raise MetricError(f"{s.size} scores, {target_mask.size} classes, {first.size} and {second.size} speakers")
-    t, n = check_classes(s[target_mask], s[~target_mask])
-    auc = _area(np.sort(t), np.sort(n))
+    auc = area(s[target_mask], s[~target_mask])
     speakers = int(np.unique(first[target_mask]).size)
     if auc >= 0.5:
         return ClassOrder(auc, None, speakers, "targets do not score below non-targets", 1.0)
     rank = mid_ranks(s)
-    noise = _independent(rank, target_mask)
+    # Standard error of the AUC if all trials were independent and their classes meant nothing (Mann and Whitney).
+    n_target = int(target_mask.sum())
+    noise = math.sqrt(float(rank.var()) * (rank.size - 1) / (n_target * (rank.size - n_target)))
     alone = float(ndtr((auc - 0.5) / noise))
     if speakers < _FEWEST:
         reason = f"{speakers} enrolled speakers are too few to tell a wrong order from chance"
@@ -177,12 +169,6 @@ def mid_ranks(scores: Array) -> Array:
     rank = np.empty(scores.size)
     rank[order] = np.repeat(middle, counts)
     return rank
-
-
-def _independent(rank: Array, target_mask: Mask) -> float:
-    """Standard error of the AUC if all trials were independent and their classes meant nothing (Mann and Whitney)."""
-    n_target = int(target_mask.sum())
-    return math.sqrt(float(rank.var()) * (rank.size - 1) / (n_target * (rank.size - n_target)))
 
 
 def _table_test(rank: Array, target_mask: Mask, first: Indices, second: Indices) -> float | None:

@@ -3,163 +3,44 @@
 Conventions: as of :mod:`pipeline.metrics`, which hands them out.
 """
 
-from pipeline.metrics._base import MetricError as MetricError
-from pipeline.metrics._base import Undefined as Undefined
-from pipeline.metrics._base import describe as describe
-from pipeline.metrics._base import flatten as flatten
-from pipeline.metrics.attribute import AttributePart as AttributePart
-from pipeline.metrics.attribute import Stranger as Stranger
-from pipeline.metrics.attribute import attribute_part as attribute_part
-from pipeline.metrics.attribute import class_scores as class_scores
-from pipeline.metrics.attribute import stranger as stranger
-from pipeline.metrics.attribute import stranger_slope as stranger_slope
-from pipeline.metrics.attribute import stranger_slopes as stranger_slopes
-from pipeline.metrics.calibration import CEce as CEce
-from pipeline.metrics.calibration import Isotonic as Isotonic
-from pipeline.metrics.calibration import Linear as Linear
-from pipeline.metrics.calibration import c_ece as c_ece
-from pipeline.metrics.calibration import c_ece_by_speaker as c_ece_by_speaker
-from pipeline.metrics.calibration import isotonic_calibration as isotonic_calibration
-from pipeline.metrics.calibration import linear_calibration as linear_calibration
-from pipeline.metrics.conversation import LengthCurve as LengthCurve
-from pipeline.metrics.conversation import Lengths as Lengths
-from pipeline.metrics.conversation import conversations as conversations
-from pipeline.metrics.conversation import length_by_speaker as length_by_speaker
-from pipeline.metrics.conversation import length_curve as length_curve
-from pipeline.metrics.conversation import length_slopes as length_slopes
-from pipeline.metrics.conversation import pooled_trials as pooled_trials
-from pipeline.metrics.detection import TprAtFpr as TprAtFpr
-from pipeline.metrics.detection import eer as eer
-from pipeline.metrics.detection import tpr_at_fpr as tpr_at_fpr
-from pipeline.metrics.evidence import RankLlr as RankLlr
-from pipeline.metrics.evidence import TprEvidence as TprEvidence
-from pipeline.metrics.evidence import WorstEvidence as WorstEvidence
-from pipeline.metrics.evidence import llr_of_share as llr_of_share
-from pipeline.metrics.evidence import rank_llr as rank_llr
-from pipeline.metrics.evidence import tpr_by_speaker as tpr_by_speaker
-from pipeline.metrics.evidence import tpr_evidence as tpr_evidence
-from pipeline.metrics.evidence import worst_evidence as worst_evidence
-from pipeline.metrics.fusion import Fusion as Fusion
-from pipeline.metrics.fusion import equal_fusion as equal_fusion
-from pipeline.metrics.fusion import logistic_fusion as logistic_fusion
-from pipeline.metrics.gains import Normalised as Normalised
-from pipeline.metrics.gains import cllr_min_op_oo as cllr_min_op_oo
-from pipeline.metrics.gains import d_ece_op_oo as d_ece_op_oo
-from pipeline.metrics.gains import g_cllr_min as g_cllr_min
-from pipeline.metrics.gains import g_d_ece as g_d_ece
-from pipeline.metrics.gains import normalised as normalised
-from pipeline.metrics.information import D_ECE_MAX as D_ECE_MAX
-from pipeline.metrics.information import EceProfile as EceProfile
-from pipeline.metrics.information import Zebra as Zebra
-from pipeline.metrics.information import cllr as cllr
-from pipeline.metrics.information import cllr_cal as cllr_cal
-from pipeline.metrics.information import cllr_min as cllr_min
-from pipeline.metrics.information import d_ece as d_ece
-from pipeline.metrics.information import d_ece_oracle as d_ece_oracle
-from pipeline.metrics.information import ece as ece
-from pipeline.metrics.information import ece_profile as ece_profile
-from pipeline.metrics.information import l_w_ceiling as l_w_ceiling
-from pipeline.metrics.information import prior_entropy as prior_entropy
-from pipeline.metrics.information import tag as tag
-from pipeline.metrics.information import z_function as z_function
-from pipeline.metrics.information import zebra as zebra
-from pipeline.metrics.linkability import PiLinkCurve as PiLinkCurve
-from pipeline.metrics.linkability import d_sys as d_sys
-from pipeline.metrics.linkability import pi_link as pi_link
-from pipeline.metrics.linkability import pi_link_by_speaker as pi_link_by_speaker
-from pipeline.metrics.linkability import pi_link_curve as pi_link_curve
-from pipeline.metrics.linkability import pi_sing as pi_sing
-from pipeline.metrics.linkability import pi_sing_chance as pi_sing_chance
-from pipeline.metrics.local_disclosure import Lid as Lid
-from pipeline.metrics.local_disclosure import LidChance as LidChance
-from pipeline.metrics.local_disclosure import Slope as Slope
-from pipeline.metrics.local_disclosure import SpeakerSlopes as SpeakerSlopes
-from pipeline.metrics.local_disclosure import chance_exceedance as chance_exceedance
-from pipeline.metrics.local_disclosure import exceedance as exceedance
-from pipeline.metrics.local_disclosure import lid as lid
-from pipeline.metrics.local_disclosure import lid_ceiling as lid_ceiling
-from pipeline.metrics.local_disclosure import lid_of_llr as lid_of_llr
-from pipeline.metrics.local_disclosure import loso_slopes as loso_slopes
-from pipeline.metrics.local_disclosure import published_slope as published_slope
-from pipeline.metrics.local_disclosure import row_z as row_z
-from pipeline.metrics.local_disclosure import softmax_slope as softmax_slope
-from pipeline.metrics.local_disclosure_uncertainty import lid_by_identity as lid_by_identity
-from pipeline.metrics.local_disclosure_uncertainty import lid_by_speaker as lid_by_speaker
-from pipeline.metrics.maximum import Attacks as Attacks
-from pipeline.metrics.maximum import LeaveOneOut as LeaveOneOut
-from pipeline.metrics.maximum import Strongest as Strongest
-from pipeline.metrics.maximum import average_attacks as average_attacks
-from pipeline.metrics.maximum import collect_attacks as collect_attacks
-from pipeline.metrics.maximum import find_strongest as find_strongest
-from pipeline.metrics.maximum import leave_each_out as leave_each_out
-from pipeline.metrics.maximum import null_draws as null_draws
-from pipeline.metrics.maximum import null_of_maximum as null_of_maximum
-from pipeline.metrics.maximum import simultaneous_interval as simultaneous_interval
-from pipeline.metrics.order import ClassOrder as ClassOrder
-from pipeline.metrics.order import area as area
-from pipeline.metrics.order import class_order as class_order
-from pipeline.metrics.order import rank_order as rank_order
-from pipeline.metrics.pav import Calibration as Calibration
-from pipeline.metrics.pav import calibrate as calibrate
-from pipeline.metrics.pav import oracle_llr as oracle_llr
-from pipeline.metrics.phantoms import DetectionLimit as DetectionLimit
-from pipeline.metrics.phantoms import LeakCurve as LeakCurve
-from pipeline.metrics.phantoms import PhantomTrials as PhantomTrials
-from pipeline.metrics.phantoms import align_scores as align_scores
-from pipeline.metrics.phantoms import best_limit as best_limit
-from pipeline.metrics.phantoms import detection_limit as detection_limit
-from pipeline.metrics.phantoms import leak_curve as leak_curve
-from pipeline.metrics.rank_disclosure import BetaBinomial as BetaBinomial
-from pipeline.metrics.rank_disclosure import Disclosure as Disclosure
-from pipeline.metrics.rank_disclosure import Ranks as Ranks
-from pipeline.metrics.rank_disclosure import Srd as Srd
-from pipeline.metrics.rank_disclosure import disclosure as disclosure
-from pipeline.metrics.rank_disclosure import equal_speaker_weights as equal_speaker_weights
-from pipeline.metrics.rank_disclosure import fit_beta_binomial as fit_beta_binomial
-from pipeline.metrics.rank_disclosure import rank_histogram as rank_histogram
-from pipeline.metrics.rank_disclosure import srd as srd
-from pipeline.metrics.rank_disclosure import srd_by_identity as srd_by_identity
-from pipeline.metrics.rank_disclosure import srd_by_speaker as srd_by_speaker
-from pipeline.metrics.rank_disclosure import true_ranks as true_ranks
-from pipeline.metrics.rank_disclosure import true_references as true_references
-from pipeline.metrics.speaker_disclosure import Overlap as Overlap
-from pipeline.metrics.speaker_disclosure import SpeakerDisclosure as SpeakerDisclosure
-from pipeline.metrics.speaker_disclosure import count_listed as count_listed
-from pipeline.metrics.speaker_disclosure import measure_speakers as measure_speakers
-from pipeline.metrics.speaker_disclosure import overlap as overlap
-from pipeline.metrics.swaps import Difference as Difference
-from pipeline.metrics.swaps import Paired as Paired
-from pipeline.metrics.swaps import difference as difference
-from pipeline.metrics.swaps import paired_tests as paired_tests
-from pipeline.metrics.swaps import shared_ranks as shared_ranks
-from pipeline.metrics.trial_uncertainty import normalised_by_speaker as normalised_by_speaker
-from pipeline.metrics.trial_uncertainty import trials_by_identity as trials_by_identity
-from pipeline.metrics.trial_uncertainty import trials_by_speaker as trials_by_speaker
-from pipeline.metrics.trials import TrialMetrics as TrialMetrics
-from pipeline.metrics.trials import Trials as Trials
-from pipeline.metrics.trials import trial_metrics as trial_metrics
-from pipeline.metrics.uncertainty import ByIdentity as ByIdentity
-from pipeline.metrics.uncertainty import BySpeaker as BySpeaker
-from pipeline.metrics.uncertainty import Interval as Interval
-from pipeline.metrics.uncertainty import NullBand as NullBand
-from pipeline.metrics.uncertainty import holm as holm
-from pipeline.metrics.uncertainty import intervals as intervals
-from pipeline.metrics.uncertainty import null_bands as null_bands
-from pipeline.metrics.uncertainty import zero_error_limit as zero_error_limit
-from pipeline.metrics.vsm import SimilarityMatrix as SimilarityMatrix
-from pipeline.metrics.vsm import signed_dominance as signed_dominance
-from pipeline.metrics.vsm import similarity_matrix as similarity_matrix
-from pipeline.metrics.vsm_measures import Linkage as Linkage
-from pipeline.metrics.vsm_measures import SpeakerRow as SpeakerRow
-from pipeline.metrics.vsm_measures import VsmMetrics as VsmMetrics
-from pipeline.metrics.vsm_measures import Zoo as Zoo
-from pipeline.metrics.vsm_measures import d_diag as d_diag
-from pipeline.metrics.vsm_measures import deid as deid
-from pipeline.metrics.vsm_measures import g_vd as g_vd
-from pipeline.metrics.vsm_measures import linkage as linkage
-from pipeline.metrics.vsm_measures import p0p1_ratio as p0p1_ratio
-from pipeline.metrics.vsm_measures import vsm_metrics as vsm_metrics
-from pipeline.metrics.vsm_measures import worst_speakers as worst_speakers
-from pipeline.metrics.vsm_measures import zoo as zoo
-from pipeline.metrics.vsm_uncertainty import linkage_by_speaker as linkage_by_speaker
-from pipeline.metrics.vsm_uncertainty import vsm_by_speaker as vsm_by_speaker
+# ruff: noqa: F401, I001
+# fmt: off
+
+from pipeline.metrics._base import MetricError, Undefined, describe, flatten
+from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, class_scores, stranger, stranger_slope
+from pipeline.metrics.attribute import stranger_slopes
+from pipeline.metrics.calibration import CEce, Isotonic, Linear, c_ece, c_ece_by_speaker, isotonic_calibration
+from pipeline.metrics.calibration import linear_calibration
+from pipeline.metrics.conversation import LengthCurve, Lengths, conversations, length_by_speaker, length_curve
+from pipeline.metrics.conversation import length_slopes, pooled_trials
+from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
+from pipeline.metrics.evidence import RankLlr, TprEvidence, WorstEvidence, llr_of_share, rank_llr, tpr_by_speaker
+from pipeline.metrics.evidence import tpr_evidence, worst_evidence
+from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
+from pipeline.metrics.gains import Normalised, cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece, normalised
+from pipeline.metrics.information import D_ECE_MAX, EceProfile, cllr, cllr_cal, cllr_min, d_ece, d_ece_oracle, ece
+from pipeline.metrics.information import ece_profile, l_w_ceiling, prior_entropy, tag, z_function
+from pipeline.metrics.linkability import PiLinkCurve, d_sys, pi_link, pi_link_by_speaker, pi_link_curve
+from pipeline.metrics.linkability import pi_sing, pi_sing_chance
+from pipeline.metrics.local_disclosure import Lid, LidChance, Slope, SpeakerSlopes, exceedance, lid, lid_ceiling
+from pipeline.metrics.local_disclosure import lid_of_llr, loso_slopes, published_slope, row_z, softmax_slope
+from pipeline.metrics.local_disclosure_uncertainty import lid_by_identity, lid_by_speaker
+from pipeline.metrics.maximum import Attacks, LeaveOneOut, average_attacks, collect_attacks, leave_each_out
+from pipeline.metrics.maximum import maximum_interval, null_draws, null_of_maximum, simultaneous_interval
+from pipeline.metrics.order import ClassOrder, area, class_order, rank_order
+from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
+from pipeline.metrics.phantoms import DetectionLimit, LeakCurve, PhantomTrials, align_scores, best_limit, detection_limit
+from pipeline.metrics.phantoms import leak_curve
+from pipeline.metrics.rank_disclosure import BetaBinomial, Disclosure, Ranks, Srd, disclosure, equal_speaker_weights
+from pipeline.metrics.rank_disclosure import fit_beta_binomial, rank_histogram, srd, srd_by_identity, srd_by_speaker
+from pipeline.metrics.rank_disclosure import true_ranks, true_references
+from pipeline.metrics.speaker_disclosure import Overlap, SpeakerDisclosure, count_listed, measure_speakers, overlap
+from pipeline.metrics.swaps import Difference, Paired, difference, paired_tests, shared_ranks
+from pipeline.metrics.trial_uncertainty import normalised_by_speaker, trials_by_identity, trials_by_speaker
+from pipeline.metrics.trials import TrialMetrics, Trials, trial_metrics
+from pipeline.metrics.uncertainty import ByIdentity, BySpeaker, Interval, NullBand, holm, intervals, null_bands
+from pipeline.metrics.uncertainty import zero_error_limit
+from pipeline.metrics.vsm import SimilarityMatrix, signed_dominance, similarity_matrix
+from pipeline.metrics.vsm_measures import Linkage, SpeakerRow, VsmMetrics, Zoo, d_diag, deid, g_vd, linkage
+from pipeline.metrics.vsm_measures import p0p1_ratio, vsm_metrics, zoo
+from pipeline.metrics.vsm_uncertainty import linkage_by_speaker, vsm_by_speaker

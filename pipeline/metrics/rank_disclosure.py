@@ -12,6 +12,7 @@ similar. MaxD and MeanD are bits, IdR and RS fractions; lower is more private, b
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -78,23 +79,15 @@ class Ranks:
 
 
 def true_references(input_speakers: Sequence[Hashable], reference_speakers: Sequence[Hashable]) -> Indices:
-    """Index [n] of each input's true reference.
-
-    Args:
-        input_speakers: [n] speaker of each input.
-        reference_speakers: [N] speaker of each reference.
+    """Index [n] of each input's true reference, of inputs' speakers [n] and references' speakers [N].
 
     Raises:
         MetricError: two references of one speaker, or an input whose speaker has none (named).
     """
-    position: dict[Hashable, int] = {}
-    twice: list[str] = []
-    for k, speaker in enumerate(reference_speakers):
-        if speaker in position:
-            twice.append(str(speaker))
-        position.setdefault(speaker, k)
-    if twice:
-        raise MetricError(f"more than one reference for {list_some(list(dict.fromkeys(twice)))}")
+    position = {speaker: k for k, speaker in enumerate(reference_speakers)}
+    if len(position) < len(reference_speakers):
+        twice = [str(speaker) for speaker, count in Counter(reference_speakers).items() if count > 1]
+        raise MetricError(f"more than one reference for {list_some(twice)}")
     missing = [str(speaker) for speaker in dict.fromkeys(input_speakers) if speaker not in position]
     if missing:
         raise MetricError(f"no reference for {list_some(missing)}")
@@ -292,9 +285,11 @@ def fit_beta_binomial(histogram: npt.ArrayLike, total: float = 1.0) -> BetaBinom
         if -peak.fun > best:
             best_x, best = float(peak.x), float(-peak.fun)
 
+    two_points = np.full(p.size, -np.inf)
+    two_points[0], two_points[-1] = np.log(p[0]), np.log1p(-p[0])
     limits = (
         (_binomial(p[0], p.size), "alpha and beta grow without bound: a binomial law"),
-        (_two_points(p[0], p.size), "alpha and beta vanish: only the first and last rank are left"),
+        (two_points, "alpha and beta vanish: only the first and last rank are left"),
     )
     for limit, name in limits:
         value = family.cross_likelihood(limit)
@@ -365,12 +360,6 @@ def _binomial(first: float, n_ranks: int) -> Array:
     log_move = np.log(-np.expm1(log_stay))
     law: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + k * log_move + (n - k) * log_stay
     return law - float(logsumexp(law))
-
-
-def _two_points(first: float, n_ranks: int) -> Array:
-    law = np.full(n_ranks, -np.inf)
-    law[0], law[-1] = np.log(first), np.log1p(-first)
-    return law
 
 
 def _similarities(similarity: npt.ArrayLike) -> Array:

@@ -135,6 +135,9 @@ def measure_speakers(trials: Trials, utterances: npt.ArrayLike, *, level: float 
     pairs = _Pairs(trials, z)
     spread = _pooled(squares, n_utterances, kept), _pooled(*pairs.scatter(mean_others, others), kept)
     nearest, nearest_score = pairs.nearest()
+    largest = np.zeros(n)
+    for side in (trials.enrolled, trials.spoken):
+        np.maximum.at(largest, side, np.abs(llr))
     return SpeakerDisclosure(
         speakers=kept,
         counts=OwnTrials(own_counts[kept], others[kept].astype(np.int64), n_utterances[kept].astype(np.int64)),
@@ -143,7 +146,7 @@ def measure_speakers(trials: Trials, utterances: npt.ArrayLike, *, level: float 
         eer=_own_eers(trials, kept),
         target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / own_counts[kept],
         impostor_llr=_impostor_llr(trials, llr)[kept],
-        max_llr=_largest(trials, np.abs(llr))[kept],
+        max_llr=largest[kept],
         neighbours=Neighbours(own_score[kept], nearest[kept], nearest_score[kept]),
         map=mapped,
     )
@@ -169,15 +172,7 @@ def _impostor_llr(trials: Trials, llr: Array) -> Array:
     return mean
 
 
-def _largest(trials: Trials, values: Array) -> Array:
-    largest = np.zeros(trials.n_codes)
-    for side in (trials.enrolled, trials.spoken):
-        np.maximum.at(largest, side, values)
-    return largest
-
-
 def _own_eers(trials: Trials, speakers: Indices) -> Array:
-    """[S] EER of each speaker's own trials."""
     own = trials.is_target
     sides = (trials.enrolled[own], trials.enrolled[~own], trials.spoken[~own])
     orders = [np.argsort(side, kind="stable") for side in sides]
@@ -211,10 +206,8 @@ def _by_utterance(
     whose = speaker[units]
 
     def sums(used: npt.NDArray[np.bool_], values: Array | None) -> Array:
-        total: Array = np.bincount(utterance_codes[used], None if values is None else values[used], size)[units].astype(
-            np.float64
-        )
-        return total
+        counted = np.bincount(utterance_codes[used], None if values is None else values[used], size)
+        return np.asarray(counted[units], dtype=np.float64)
 
     part = (sums(own, z) - mean_own[whose] * sums(own, None)) / np.maximum(own_counts[whose], 1)
     part += (sums(~own, z) - mean_others[whose] * sums(~own, None)) / np.maximum(others[whose], 1)
@@ -333,7 +326,7 @@ def overlap(first_list: npt.ArrayLike, second_list: npt.ArrayLike, n_speakers: i
     """How much two lists of the worst speakers have in common, and what chance would give.
 
     Args:
-        one, other: codes of speakers, as many in both.
+        first_list, second_list: codes of speakers, as many in both.
         n_speakers: out of so many.
 
     Raises:

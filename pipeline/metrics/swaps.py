@@ -33,7 +33,7 @@ from pipeline.metrics.maximum import DRAWS, Attacks, contenders
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.trial_uncertainty import BLOCK_METRICS, TRIAL_METRICS, Reweighted, metric_bounds
 from pipeline.metrics.trials import Trials
-from pipeline.metrics.uncertainty import BySpeaker, Interval, intervals, no_interval
+from pipeline.metrics.uncertainty import NOT_FINITE, TOO_FEW, BySpeaker, Interval, intervals, no_interval
 
 VERSION = "system differences 2"
 
@@ -130,9 +130,9 @@ def _uncorrected(attacks: Attacks) -> Array:
 def _lacks(a: Attacks, b: Attacks) -> str:
     n = len(a.speakers)
     if (a.degrees < 1).any() or n < 2 or np.bincount(a.stratum).min() < 2:
-        return "an interval over speakers needs at least two enrolled speakers"
+        return TOO_FEW
     if not (np.isfinite(a.contributions).all() and np.isfinite(b.contributions).all()):
-        return "the metric is not finite, here or without one of the speakers"
+        return NOT_FINITE
     return f"{n} speakers are too few to tell a difference from chance" if n < FEWEST else ""
 
 

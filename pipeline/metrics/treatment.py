@@ -93,7 +93,14 @@ def treatment(
     common = sorted(means[0].keys() & means[1].keys())
     paired = len(common) >= max(FEWEST_PAIRED, min(len(of) for of in means) / 2)
     first, second = (np.array([of[s] for s in common] if paired else list(of.values())) for of in means)
-    p_value = _one_sample(first - second) if paired else _welch(first, second)
+    p_value = _welch(first, second)
+    if paired:  # Student's t, of a mean difference of 0
+        change = first - second
+        p_value = (
+            None
+            if change.size < 2
+            else _p_value(float(change.mean()), float(change.var(ddof=1)) / change.size, change.size - 1)
+        )
 
     difference = float(first.mean() - second.mean())
     loss = 1 - min(float(first.mean()), float(second.mean()))
@@ -139,13 +146,6 @@ def _by_speaker(values: Array, speakers: Sequence[str]) -> dict[str, float]:
     names, place = np.unique(np.asarray(speakers, dtype=np.str_), return_inverse=True)
     means = np.bincount(place, values) / np.bincount(place)
     return {str(name): float(mean) for name, mean in zip(names, means)}
-
-
-def _one_sample(values: Array) -> float | None:
-    """Two-sided p-value of a mean of 0, Student's t."""
-    if values.size < 2:
-        return None
-    return _p_value(float(values.mean()), float(values.var(ddof=1)) / values.size, values.size - 1)
 
 
 def _welch(first: Array, second: Array) -> float | None:

@@ -49,10 +49,6 @@ TRIAL_METRICS = ("eer.rocch", "cllr_min", "d_ece")
 ``eer.speechbrain``, ``cllr``, ``cllr_cal`` and ``tpr_at_fpr.<rate>`` such as ``tpr_at_fpr.0.01``."""
 
 
-def _is_rate(name: str) -> bool:
-    return name.startswith(("eer.", _TPR))
-
-
 def metric_bounds(name: str) -> tuple[float, float]:
     """The range of a metric of trial lists."""
     if name == "eer.rocch":
@@ -68,14 +64,8 @@ class Reweighted:
     """The metrics of a trial list under speaker weights, from one sort."""
 
     def __init__(self, trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) -> None:
-        unknown = [
-            name
-            for name in metrics
-            if name not in BLOCK_METRICS
-            and name not in _SORTED_METRICS
-            and name not in _RAW_METRICS
-            and not name.startswith(_TPR)
-        ]
+        named = {*BLOCK_METRICS, *_SORTED_METRICS, *_RAW_METRICS}
+        unknown = [name for name in metrics if name not in named and not name.startswith(_TPR)]
         if unknown:
             raise MetricError(f"no intervals for {', '.join(unknown)}")
         self.metrics = tuple(metrics)
@@ -157,10 +147,8 @@ class Reweighted:
                 self.lowest,
             )
             return calibrate_rows(without, laplace=False)
-        target: Array = np.bincount(self.target_row, weights[self.target_speaker], size).astype(np.float64, copy=False)
-        nontarget: Array = np.bincount(self.nontarget_row, self._pair_weights(weights), size).astype(
-            np.float64, copy=False
-        )
+        weighted = ((self.target_row, weights[self.target_speaker]), (self.nontarget_row, self._pair_weights(weights)))
+        target, nontarget = (np.bincount(row, w, size).astype(np.float64, copy=False) for row, w in weighted)
         return calibrate_rows(Rows(target, nontarget, self.lowest), laplace=False)
 
     def _pair_weights(self, weights: Array) -> Array:
@@ -232,9 +220,8 @@ class _Places:
 
     def __init__(self, codes: npt.NDArray[np.integer], n_codes: int) -> None:
         # Short integers are sorted by their digits, which is the quickest on millions.
-        self.order: npt.NDArray[Any] = np.argsort(codes, kind="stable").astype(
-            np.int32 if codes.size < 2**31 else np.int64
-        )
+        narrow = np.int32 if codes.size < 2**31 else np.int64
+        self.order: npt.NDArray[Any] = np.argsort(codes, kind="stable").astype(narrow)
         self.start = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=n_codes))))
 
     def __getitem__(self, code: int) -> Indices:
@@ -262,7 +249,9 @@ def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) ->
     Raises:
         MetricError: an unknown metric.
     """
-    rates = {name: (0.0, 1.0) if name.startswith(_TPR) else (0.0,) for name in metrics if _is_rate(name)}
+    rates = {
+        name: (0.0, 1.0) if name.startswith(_TPR) else (0.0,) for name in metrics if name.startswith(("eer.", _TPR))
+    }
     return BySpeaker(
         Reweighted(trials, metrics),
         trials.speakers,
@@ -274,11 +263,7 @@ def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) ->
 
 
 def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
-    """Eq. 17-20 of Noe 2022 as a function of speaker weights (the same in OO, OP and PP), for intervals.
-
-    Args:
-        oo, op, pp: trials in one numbering of speakers.
-    """
+    """Eq. 17-20 of Noe 2022 as a function of speaker weights, for intervals; OO, OP and PP have one numbering of speakers."""
     parts = [Reweighted(part, ("d_ece", "cllr_min")) for part in (oo, op, pp)]
 
     def evaluate(weights: Array) -> dict[str, float]:
@@ -395,6 +380,3 @@ def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:
         groups.append(models[reached])
         free &= ~reached
     return groups
-
-
-# --- paired comparison ---------------------------------------------------------------------------------------------

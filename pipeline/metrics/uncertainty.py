@@ -24,6 +24,9 @@ from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 from pipeline.metrics._base import Array, Indices, MetricError, check_choice, quantity
 
 METHODS = ("jackknife", "percentile", "bca")
+TOO_FEW = "an interval over speakers needs at least two enrolled speakers"
+NOT_FINITE = "the metric is not finite, here or without one of the speakers"
+UNCHANGED = "the value is the same without any one speaker"
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,6 @@ def _draws(metric: BySpeaker, replicates: int, generator: np.random.Generator) -
 
 
 def _exact_limits(metric: BySpeaker, values: Mapping[str, float], level: float) -> dict[str, Interval]:
-    """Intervals of the rates of which no error was seen."""
     limits = {}
     for name, clean in metric.rates.items():
         high = min(zero_error_limit(metric.n_rated, level), metric.bounds[name][1])
@@ -220,15 +222,15 @@ def jackknife(
     without = np.asarray(left_out, dtype=np.float64)
     n = without.size
     if degrees < 1 or n < 2:
-        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
+        return no_interval("jackknife", level, n, TOO_FEW)
     if not (np.isfinite(value) and np.isfinite(without).all()):
-        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
+        return no_interval("jackknife", level, n, NOT_FINITE)
     with np.errstate(over="ignore", invalid="ignore"):
         error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     if not math.isfinite(error):
         return no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
     if error <= 1e-14 * max(1.0, abs(value)):
-        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
+        return no_interval("jackknife", level, n, UNCHANGED)
     centre = n * value - (n - 1) * float(without.mean())
     reach = float(stdtrit(degrees, (1 + level) / 2)) * error
     low, high = (min(max(end, bounds[0]), bounds[1]) for end in (centre - reach, centre + reach))

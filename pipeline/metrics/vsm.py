@@ -136,7 +136,11 @@ def similarity_matrix(
     rows = pair_rows(values, pairs)
     plain = calibrate_rows(rows, laplace=False)
     sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)
-    matrix = _similarity_of_cells(sums, similarity, labels)
+    cells = sums.similarity / sums.count
+    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
+    if np.isnan(matrix).any():
+        i, j = np.argwhere(np.isnan(matrix))[0]
+        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
     signed = signed_dominance(matrix)
     return SimilarityMatrix(
         matrix=matrix,
@@ -150,22 +154,7 @@ def similarity_matrix(
     )
 
 
-def _similarity_of_cells(sums: _CellSums, similarity: str, labels: Sequence[str]) -> Array:
-    """The matrix [N, N] from the sums of its cells.
-
-    Raises:
-        MetricError: a cell without a mean.
-    """
-    cells = sums.similarity / sums.count
-    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
-    if np.isnan(matrix).any():
-        i, j = np.argwhere(np.isnan(matrix))[0]
-        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
-    return matrix
-
-
 def _of_speakers(sums: _CellSums) -> dict[str, Array]:
-    """What a similarity matrix says of each speaker [N]."""
     own, count = np.diag(sums.llr), sums.count
     others = count - np.diag(np.diag(count))
     impostors = sums.llr.copy()
@@ -280,19 +269,12 @@ def _cell_sums(values: npt.NDArray[Any], pairs: Pairs, rows: Rows, similarity: s
             used, same, block = used[:, order], same[:, order], block[:, order]
         if calibration is None:
             llr = np.where(used, block.astype(np.float64), 0.0)
-            statistic = {
-                "llr": llr,
-                "z": z_function(np.where(same, llr, -llr)),
-                "similarity": llr if similarity == "sigmoid_mean" else -np.logaddexp(0.0, -llr),
-            }
+            z, posterior = z_function(np.where(same, llr, -llr)), -np.logaddexp(0.0, -llr)
         else:
             index = calibration.block_of(block)
             llr = calibration.llr[index]
-            statistic = {
-                "llr": llr,
-                "z": z_table[index + same * calibration.llr.size],
-                "similarity": llr if similarity == "sigmoid_mean" else posterior_table[index],
-            }
+            z, posterior = z_table[index + same * calibration.llr.size], posterior_table[index]
+        statistic = {"llr": llr, "z": z, "similarity": llr if similarity == "sigmoid_mean" else posterior}
         statistic["count"] = used.astype(np.float64)
         largest = np.abs(llr)
         largest[~used] = 0.0

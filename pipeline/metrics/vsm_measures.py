@@ -66,26 +66,12 @@ def zoo(x: npt.ArrayLike, y: npt.ArrayLike) -> Zoo:
         (mean <= np.quantile(mean, 0.25), mean >= np.quantile(mean, 0.75)) for mean in (round_means(x), round_means(y))
     )
     near_zero = (np.abs(x) < NEAR_ZERO) & (np.abs(y) < NEAR_ZERO)
-
-    doddington, dunstone_yager = [], []
-    for i in range(x.size):
-        if near_zero[i]:
-            doddington.append("near zero evidence")
-            dunstone_yager.append("near zero evidence")
-            continue
-        roles = [role for role, applies in (("goat", low_x[i]), ("wolf/lamb", high_y[i])) if applies]
-        doddington.append(" and ".join(roles) or "sheep")
-        if low_x[i] and high_y[i]:
-            dunstone_yager.append("worm")
-        elif high_x[i] and low_y[i]:
-            dunstone_yager.append("dove")
-        elif low_x[i] and low_y[i]:
-            dunstone_yager.append("phantom")
-        elif high_x[i] and high_y[i]:
-            dunstone_yager.append("chameleon")
-        else:
-            dunstone_yager.append("none")
-    return Zoo(x, y, tuple(doddington), tuple(dunstone_yager), "")
+    roles = ("goat and wolf/lamb", "goat", "wolf/lamb")
+    doddington = np.select([near_zero, low_x & high_y, low_x, high_y], ["near zero evidence", *roles], "sheep")
+    animals = [low_x & high_y, high_x & low_y, low_x & low_y, high_x & high_y]
+    names = ["near zero evidence", "worm", "dove", "phantom", "chameleon"]
+    dunstone_yager = np.select([near_zero, *animals], names, "none")
+    return Zoo(x, y, tuple(doddington.tolist()), tuple(dunstone_yager.tolist()), "")
 
 
 @dataclass(frozen=True)
@@ -119,41 +105,29 @@ class VsmMetrics:
 
 
 def d_diag(matrix: npt.ArrayLike) -> float:
-    """Diagonal dominance in [0, 1]: |mean diagonal - mean off-diagonal| (Noe 2020, Eq. 3; Noe 2022, Eq. 8).
-
-    Raises:
-        MetricError: not square, fewer than two speakers, NaN.
-    """
+    """Diagonal dominance in [0, 1] of a similarity matrix: |mean diagonal - mean off-diagonal| (Noe 2020, Eq. 3; Noe 2022, Eq. 8)."""
     return abs(signed_dominance(matrix))
 
 
 def deid(oo: npt.ArrayLike, op: npt.ArrayLike) -> float:
-    """De-identification 1 - D_diag(OP)/D_diag(OO), a fraction of at most 1; negative where OP is more diagonal than OO.
-
-    Args:
-        oo, op: similarity matrices [N, N].
-    """
+    """:func:`deid_of` of similarity matrices [N, N]."""
     return deid_of(d_diag(oo), d_diag(op))
 
 
+def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
+    """:func:`g_vd_of` of similarity matrices [N, N]."""
+    return g_vd_of(d_diag(oo), d_diag(pp))
+
+
 def deid_of(d_oo: float, d_op: float) -> float:
-    """:func:`deid` from the diagonal dominances."""
+    """De-identification 1 - D_diag(OP)/D_diag(OO), a fraction of at most 1; negative where OP is more diagonal than OO."""
     if d_oo <= FLAT:
         raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
     return 1 - d_op / d_oo
 
 
-def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
-    """Gain of voice distinctiveness 10 log10(D_diag(PP)/D_diag(OO)) in dB; -inf where PP is flat.
-
-    Args:
-        oo, pp: similarity matrices [N, N].
-    """
-    return g_vd_of(d_diag(oo), d_diag(pp))
-
-
 def g_vd_of(d_oo: float, d_pp: float) -> float:
-    """:func:`g_vd` from the diagonal dominances."""
+    """Gain of voice distinctiveness 10 log10(D_diag(PP)/D_diag(OO)) in dB; -inf where PP is flat."""
     if d_oo <= FLAT:
         raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
     return decibel(d_pp / d_oo)
@@ -178,7 +152,12 @@ def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix
     parts = {"oo": oo, "op": op, "pp": pp}
     reasons: dict[str, str] = {}
     speakers = tuple(str(name) for name in names)
-    per_speaker = {key: speaker_dominance(part.matrix) for key, part in parts.items()}
+    per_speaker = {}
+    for key, part in parts.items():
+        # The diagonal cell of each speaker minus the mean of the other cells of its row and column.
+        diagonal = np.diag(part.matrix)
+        others = part.matrix.sum(axis=0) + part.matrix.sum(axis=1) - 2 * diagonal
+        per_speaker[key] = diagonal - others / (2 * (len(diagonal) - 1))
     table = []
     for i, name in enumerate(speakers):
         table.append(
@@ -208,21 +187,6 @@ def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix
         },
         reasons=reasons,
     )
-
-
-def speaker_dominance(matrix: Array) -> Array:
-    """[N] diagonal cell of each speaker minus the mean of the other cells of its row and column."""
-    n = matrix.shape[0]
-    diagonal = np.diag(matrix)
-    others = matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * diagonal
-    dominance: Array = diagonal - others / (2 * (n - 1))
-    return dominance
-
-
-def worst_speakers(table: Sequence[SpeakerRow], count: int = 3) -> tuple[str, ...]:
-    """Names of the least protected speakers: lowest DeID first, ties by the higher D_ECE in OP; undefined DeID last."""
-    ranked = sorted(table, key=lambda row: (row.deid is None, row.deid or 0.0, -row.d_ece["op"], row.speaker))
-    return tuple(row.speaker for row in ranked[:count])
 
 
 @dataclass(frozen=True)

@@ -136,12 +136,9 @@ class ReweightedPairs:
         self.own = _Grouped(np.repeat(index, rows.target.astype(np.int64)), own, self.n_speakers)
         self.cells = _Grouped(np.repeat(index, rows.nontarget.astype(np.int64)), cell, self.n_speakers**2)
         if scores_are_llr:
-            self.fixed = self._matrix(
-                *(
-                    np.bincount(code, _contribution(scores, similarity), size).astype(np.float64, copy=False)
-                    for code, scores, size in ((own, target, self.n_speakers), (cell, nontarget, self.n_speakers**2))
-                )
-            )
+            classes = ((own, target, self.n_speakers), (cell, nontarget, self.n_speakers**2))
+            sums = (np.bincount(code, _contribution(scores, similarity), size) for code, scores, size in classes)
+            self.fixed = self._matrix(*(part.astype(np.float64, copy=False) for part in sums))
 
     def __call__(self, weights: Array) -> tuple[float, float, float]:
         """Signed diagonal dominance, D_ECE and Cllr_min of all pairs under speaker weights [N].

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 
 from pipeline.contracts import Feature
-from pipeline.errors import ConfigError, StageFailed
+from pipeline.errors import StageFailed
 from pipeline.nets import embedding, memory
 from pipeline.nets.embedding import inference
 
@@ -156,22 +156,3 @@ class Batches:
                 )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-def compile_parts(parts: Iterable[torch.nn.Module], run: Callable[[], object]) -> None:
-    """Have ``torch.compile`` fuse parts of a network, for any lengths, and run it once.
-
-    Raises:
-        ConfigError: it does not work on this machine.
-    """
-    for part in parts:
-        part.compile(dynamic=True)
-    try:
-        run()
-    except Exception as error:
-        # What is missing (a compiler, headers, a driver) comes as many classes of error, some of them private to torch.
-        raise ConfigError(
-            "torch.compile does not work on this machine",
-            cause=(str(error).splitlines() or [type(error).__name__])[0],
-            remedy="install a C++ compiler that torch finds, or set compile of the extractor to false",
-        ) from error

@@ -37,7 +37,6 @@ class SpeechBrainSettings(PreparationSettings):
         precision: of the convolutions; the front end and the statistics stay in float32. ``bfloat16`` is 1.7 times as fast
             on a CPU that has it (avx512_bf16), and moves embeddings by up to 2e-5 in cosine distance (trained ECAPA on
             real speech; x-vectors 1e-5).
-        compile: whether ``torch.compile`` fuses the layers; it takes a C++ compiler, and rounds otherwise.
         longest_seconds: longer audio is cut into the fewest uniform pieces not longer than this, and its embedding is the
             mean of theirs. (The VPC 2020 recipe stops at 100 s.)
         batch_seconds: audio in a batch; the default is 10 s on a CPU and 600 s on a GPU. It does not change a vector by
@@ -49,7 +48,6 @@ class SpeechBrainSettings(PreparationSettings):
     source: str = runtime(min_length=1)
     revision: str = runtime(min_length=1)
     precision: Literal["float32", "bfloat16"] = numeric("float32")
-    compile: bool = numeric(False)
     longest_seconds: float = numeric(100.0, ge=1)
     batch_seconds: float | None = runtime(None, gt=0)
 
@@ -73,7 +71,7 @@ class SpeechBrainExtractor(SourcedWeights, EmbeddingExtractor, Trainable):
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         import torch
 
-        from pipeline.nets import batches, speechbrain_layout
+        from pipeline.nets import batches, speechbrain_networks
 
         if weights is None:
             raise ModelMissing(
@@ -83,13 +81,9 @@ class SpeechBrainExtractor(SourcedWeights, EmbeddingExtractor, Trainable):
         dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         packed, n_mels, self.dimension, self.least_frames = self.network(read_state(weights), dtype)
         self.model = packed.to(device)
-        self.front_end = speechbrain_layout.PackedFrontEnd(n_mels).to(device)
+        self.front_end = speechbrain_networks.PackedFrontEnd(n_mels).to(device)
         seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
         self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
-        if settings.compile:
-            batches.compile_parts(
-                packed.parts(), lambda: self.batches.run([np.ones(n, np.float32) for n in (16_000, 8_000)])
-            )
 
     @staticmethod
     @abstractmethod
@@ -176,4 +170,4 @@ def read_state(folder: Path) -> dict[str, torch.Tensor]:
     path = embedding_file(folder)
     if path is None:
         raise DataError("a folder holds no speaker embedding", where=str(folder))
-    return states.read_tensors(path, EMBEDDING_FILES[0])
+    return states.read_tensors(path)

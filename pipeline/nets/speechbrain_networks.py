@@ -7,9 +7,12 @@ files at once, made of the weights of SpeechBrain's modules.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from speechbrain.lobes.features import Fbank
 from speechbrain.lobes.models.ECAPA_TDNN import (
     ECAPA_TDNN,
     AttentiveStatisticsPooling,
@@ -18,16 +21,72 @@ from speechbrain.lobes.models.ECAPA_TDNN import (
     TDNNBlock,
 )
 from speechbrain.lobes.models.Xvector import Xvector
+from speechbrain.processing.features import InputNormalization
 
-from pipeline.nets.packed import Convolution, Layout, affine
-from pipeline.nets.speechbrain_layout import reach
+from pipeline.nets.packed import Convolution, Layout, affine, on_device
 from pipeline.nets.states import State, fill_model, get_shape
 
+HOP = 160
 ECAPA_ARCHITECTURE = "an ECAPA-TDNN of SpeechBrain"
 RES2NET_SCALE = 8
 
 # Channels that the pooling weights at a time: of 10 s they fill 2 MB, about the second cache of a core.
 _WIDTH = 512
+
+
+class FrontEnd(torch.nn.Module):
+    """SpeechBrain's log-mel frames (25 ms every 10 ms, floor 80 dB below a file's maximum) less their mean over the file."""
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        self.frames = Fbank(n_mels=n_mels)
+        self.less_mean = InputNormalization(norm_type="sentence", std_norm=False)
+
+    def forward(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms of equal length [b, n] to frames [b, 1 + n // 160, n_mels]."""
+        frames: torch.Tensor = self.less_mean(self.frames(waves), torch.ones(len(waves), device=waves.device))
+        return frames
+
+
+class PackedFrontEnd(torch.nn.Module):
+    """The same front end for files of any lengths at once, each as if it were alone."""
+
+    filters: torch.Tensor
+    window: torch.Tensor
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        fbank = Fbank(n_mels=n_mels)
+        filterbank = fbank.compute_fbanks
+        self.n_fft, self.floor, self.range_db = fbank.compute_STFT.n_fft, filterbank.amin, filterbank.top_db
+        filterbank.log_mel = False
+        # Without a logarithm, SpeechBrain's filters make their own matrix [n_fft // 2 + 1, n_mels] of the unit matrix.
+        self.register_buffer("filters", filterbank(torch.eye(self.n_fft // 2 + 1)[None])[0], persistent=False)
+        self.register_buffer("window", fbank.compute_STFT.window, persistent=False)
+
+    def forward(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, Layout]:
+        """Waveforms float32 [n] each to frames float32 [T, n_mels], 1 + n // 160 of each file, and where they lie."""
+        device = self.window.device
+        layout = Layout([1 + len(wave) // HOP for wave in waves], device)
+        # A file begins at a multiple of the hop, with half a window of zeros before it and behind it.
+        slots = [-(-(len(wave) + self.n_fft) // HOP) for wave in waves]
+        first = np.cumsum([0, *slots])
+        padded = np.zeros(first[-1] * HOP, dtype=np.float32)
+        for wave, slot in zip(waves, first):
+            padded[slot * HOP + self.n_fft // 2 :][: len(wave)] = wave
+        shift = on_device(torch.from_numpy(first[:-1]), device) - layout.first
+        frames = on_device(torch.from_numpy(padded), device).unfold(0, self.n_fft, HOP)
+        frames = frames.index_select(0, layout.rows + layout.spread(shift)).mul_(self.window)
+        spectra = torch.view_as_real(torch.fft.rfft(frames)).square_().sum(-1)
+        decibels = (spectra @ self.filters).clamp_(min=self.floor).log10_().mul_(10)
+        least = layout.largest(decibels).amax(1, keepdim=True) - self.range_db
+        decibels = torch.maximum(decibels, layout.spread(least))
+        return decibels.sub_(layout.spread(layout.means(decibels))), layout
+
+
+def reach(kernel_size: int, dilation: int) -> int:
+    """Frames that a convolution reflects at each end."""
+    return dilation * (kernel_size - 1) // 2
 
 
 def list_ecapa_dilations(layers: int) -> list[int]:
@@ -146,53 +205,31 @@ class PackedEcapa(torch.nn.Module):
         aggregated: torch.Tensor = self.aggregation(joined, self.aggregation.taps(layout))
         return aggregated
 
-    def parts(self) -> list[torch.nn.Module]:
-        """What works frame by frame, for ``torch.compile``."""
-        return [self.first, *(block.chain for block in self.blocks), self.aggregation]
-
 
 class EcapaBlock(torch.nn.Module):
-    """A block of convolutions, the inner ones in a chain over groups of channels, then squeeze and excitation."""
-
-    def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.chain = Chain(block, dtype)
-        self.excitation = Excitation(block.se_block)
-        self.shortcut = None if block.shortcut is None else Convolution(block.shortcut.conv, dtype=dtype)
-
-    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
-        """Frames [T, in] to [T, out]."""
-        inner: torch.Tensor = self.chain(x, self.chain.taps(layout))
-        gates = self.excitation(layout.means(inner)).to(inner.dtype)
-        inner *= layout.spread(gates)
-        inner += x if self.shortcut is None else self.shortcut(x)
-        return inner
-
-
-class Chain(torch.nn.Module):
-    """What a block does frame by frame: a layer, Res2Net's chain of convolutions, and a layer."""
+    """A layer, Res2Net's chain of convolutions over groups of channels, a layer, then squeeze and excitation."""
 
     def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
         super().__init__()
         self.before = _tdnn(block.tdnn1, dtype)
         self.inner: Any = torch.nn.ModuleList(_tdnn(layer, dtype) for layer in block.res2net_block.blocks)
         self.after = _tdnn(block.tdnn2, dtype)
+        self.excitation = Excitation(block.se_block)
+        self.shortcut = None if block.shortcut is None else Convolution(block.shortcut.conv, dtype=dtype)
 
-    def taps(self, layout: Layout) -> torch.Tensor | None:
-        """The rows that the convolutions of the chain gather in a layout."""
-        first: Convolution = self.inner[0]
-        return first.taps(layout)
-
-    def forward(self, x: torch.Tensor, taps: torch.Tensor | None) -> torch.Tensor:
-        """Frames [T, in] to [T, out], with the rows that the chain gathers."""
-        x = self.before(x)
-        _, *groups = x.chunk(len(self.inner) + 1, dim=1)
+    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames [T, in] to [T, out]."""
+        hidden = self.before(x)
+        _, *groups = hidden.chunk(len(self.inner) + 1, dim=1)
         before = None
         for group, layer in zip(groups, self.inner, strict=True):
-            before = layer(group if before is None else group + before, taps)
+            before = layer(group if before is None else group + before, layer.taps(layout))
             group.copy_(before)
-        frames: torch.Tensor = self.after(x)
-        return frames
+        inner: torch.Tensor = self.after(hidden)
+        gates = self.excitation(layout.means(inner)).to(inner.dtype)
+        inner *= layout.spread(gates)
+        inner += x if self.shortcut is None else self.shortcut(x)
+        return inner
 
 
 class Excitation(torch.nn.Module):
@@ -370,10 +407,6 @@ class PackedXvector(torch.nn.Module):
         variance = layout.sums((x - layout.spread(mean)).square_()) / (layout.lengths[:, None] - 1)
         pooled = torch.cat([mean + _MEAN_OFFSET, variance.sqrt() + _DEVIATION_OFFSET], dim=1)
         return torch.nn.functional.linear(pooled, self.weight, self.bias)
-
-    def parts(self) -> list[torch.nn.Module]:
-        """What works frame by frame, for ``torch.compile``."""
-        return list(self.layers)
 
 
 class XvectorLayer(torch.nn.Module):

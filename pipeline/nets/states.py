@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,42 +12,54 @@ from pipeline.errors import DataError
 from pipeline.weights.find import check_readable
 
 State = dict[str, torch.Tensor]
+CONVERT = "write tensors by name and nothing else, with safetensors or torch.save of a state_dict(), on the machine that made it"
 
 
-def read_tensors(path: Path, plain_name: str) -> State:
-    """The tensors of a file of safetensors, or of one that ``torch.save`` wrote.
-
-    Args:
-        path: of the file; one that does not end in ``.safetensors`` is a checkpoint of torch.
-        plain_name: what a file of plain tensors beside it would have to be called, for the remedy.
+def read_checkpoint(path: Path) -> Any:
+    """What a file of safetensors, or one that ``torch.save`` wrote, holds; no code that may be in it runs.
 
     Raises:
         ModelMissing: it cannot be opened.
-        DataError: it cannot be parsed, or holds anything but plain tensors by name.
+        DataError: it is damaged, or holds anything but plain values and tensors.
     """
-    convert = (
-        f"write the model's state_dict(), tensors by name and nothing else, to {plain_name} in that folder, on the "
-        "machine that made it"
-    )
     check_readable(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         # torch says the same of a damaged file and of one that would run code; neither is opened any further.
         raise DataError(
             "weights cannot be read as plain tensors",
             where=str(path),
             cause=f"a damaged file, or a pickle that holds code: {(str(error).splitlines() or [type(error).__name__])[0]}",
-            remedy=convert,
+            remedy=CONVERT,
         ) from error
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=convert)
-    return state
+
+
+def check_tensors(value: Any, path: Path) -> State:
+    """A state dict as it was read from a file.
+
+    Raises:
+        DataError: it is something else than tensors by name.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in value.values()):
+        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=CONVERT)
+    return {str(name): tensor for name, tensor in value.items()}
+
+
+def read_tensors(path: Path) -> State:
+    """The tensors of a file; raises what :func:`read_checkpoint` and :func:`check_tensors` raise."""
+    return check_tensors(read_checkpoint(path), path)
+
+
+def write_tensors(path: Path, state: Mapping[str, torch.Tensor]) -> None:
+    """Write tensors, on any device, as safetensors."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, path)
 
 
 def get_shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
@@ -72,12 +86,9 @@ def fill_model(model: torch.nn.Module, state: State, architecture: str) -> torch
     for key in sorted(wanted.keys() | state.keys()):
         if key not in wanted:
             raise make_mismatch(architecture, f"it has a tensor '{key}' too many")
-        if key not in state:
-            raise make_mismatch(architecture, f"it has no tensor '{key}'")
-        if state[key].shape != wanted[key].shape:
-            raise make_mismatch(
-                architecture, f"its tensor '{key}' has shape {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
-            )
+        if get_shape(state, key, architecture, wanted[key].dim()) != tuple(wanted[key].shape):
+            shapes = f"{tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
+            raise make_mismatch(architecture, f"its tensor '{key}' has shape {shapes}")
     model.load_state_dict(state)
     return model.eval()
 

@@ -17,8 +17,7 @@ from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind
 from pipeline.report import glossary
 from pipeline.seeds import digest
-from pipeline.stages.averages import has_sets, list_averages
-from pipeline.stages.settings import Average, Evaluation
+from pipeline.stages.settings import Average, Evaluation, has_sets, list_averages
 from pipeline.stages.suggestions import families_with
 from pipeline.tables import results
 from pipeline.tables.answers import TAKEN
@@ -74,7 +73,11 @@ def list_unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str
 
 def collect_averages(collected: Collected) -> None:
     """Add the rows that follow from those that were measured, and the means that the leaderboard has beside."""
-    measured = _records(collected.measured)
+    # An absent number is None.
+    measured = [
+        {name: None if pd.isna(value) else value for name, value in row.items()}
+        for row in results.records(collected.measured)
+    ]
     relative = list(normalise(measured)) if collected.evaluation.products.derived else []
     averages = list_averages(collected.evaluation, collected.data.trials)
     rows = [*relative, *form_averages([*measured, *relative], averages, collected.data)]
@@ -85,11 +88,6 @@ def collect_averages(collected: Collected) -> None:
     }
     taken = [row for row in measured if row["metric"] in OF_MEANS]
     collected.means = form_averages(taken, further, collected.data)
-
-
-def _records(table: pd.DataFrame) -> list[Row]:
-    """The rows of a table; an absent number is None."""
-    return [{name: None if pd.isna(value) else value for name, value in row.items()} for row in results.records(table)]
 
 
 def normalise(measured: Sequence[Row]) -> Iterator[Row]:
@@ -161,7 +159,7 @@ def _with_undefined(parts: Mapping[tuple[str, ...], dict[str, Row]]) -> list[dic
     undefined = {
         key: by_subset
         for key, by_subset in parts.items()
-        if all(row["status"] == "incomplete" and not _variant(row) for row in by_subset.values())
+        if all(row["status"] == "incomplete" and not any(row[name] for name in VARIANT) for row in by_subset.values())
     }
     complete, used = [], set()
     for key, by_subset in parts.items():
@@ -174,10 +172,6 @@ def _with_undefined(parts: Mapping[tuple[str, ...], dict[str, Row]]) -> list[dic
             by_subset = {**by_subset, **other}
         complete.append(by_subset)
     return complete + [by_subset for key, by_subset in undefined.items() if key not in used]
-
-
-def _variant(row: Row) -> str:
-    return "".join(str(row[name]) for name in VARIANT)
 
 
 def list_speakers(data: Prepared, name: str) -> frozenset[str]:
@@ -194,13 +188,16 @@ def list_speakers(data: Prepared, name: str) -> frozenset[str]:
 
 
 def _mean(average: Average, parts: Mapping[str, Row], groups: Sequence[Sequence[int]]) -> Row:
-    """The row of one average; ``groups`` are the places of the sets with speakers in common."""
     names, weights = list(average.weights), list(average.weights.values())
     rows = [parts.get(name) for name in names]
     present = [row for row in rows if row is not None]
     values = [math.nan if row is None else _number(row, "value") for row in rows]
     value = mover.weighted_mean(values, weights)
-    lacking = [f"{name}: {_why(row)}" for name, row, part in zip(names, rows, values) if math.isnan(part)]
+    lacking = [
+        f"{name}: {'no row' if row is None else row['reason'] or 'no value'}"
+        for name, row, part in zip(names, rows, values)
+        if math.isnan(part)
+    ]
     if not lacking and math.isnan(value):
         lacking = ["infinities of both signs have no mean"]
     ends, null = None, None
@@ -208,23 +205,32 @@ def _mean(average: Average, parts: Mapping[str, Row], groups: Sequence[Sequence[
         ends = mover.interval(values, [(_number(row, "low"), _number(row, "high")) for row in present], weights, groups)
         null = mover.band([(_number(row, "null_low"), _number(row, "null_high")) for row in present], weights, groups)
     first = present[0]
-    low, high = ends or (math.nan, math.nan)
-    null_low, null_high = null or (math.nan, math.nan)
+    numbers = (value, *(ends or (math.nan, math.nan)), *(null or (math.nan, math.nan)))
+    counts = {name: [row[name] for row in present] for name in SUMMED}
+    # The signature is that of the metric, and those of the parts with their weights.
+    signatures = " + ".join(
+        f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in average.weights.items() if name in parts
+    )
+    mean = {
+        "mean": signatures if len(present) == len(names) else f"of some: {signatures}",
+        "interval": {"groups": [list(group) for group in groups], "code": mover.VERSION},
+    }
+    models = [row["model_digest"] for row in present]
     status = "incomplete" if len(present) < len(rows) else max((row["status"] for row in present), key=STATUSES.index)
     return {
         **first,
         "subset": average.subset,
-        **dict(zip(("value", "low", "high", "null_low", "null_high"), (value, low, high, null_low, null_high))),
+        **dict(zip(("value", "low", "high", "null_low", "null_high"), numbers)),
         "ceiling": math.nan,
         "label": "",
-        **{name: _sum([row[name] for row in present]) for name in SUMMED},
+        **{name: None if None in each else sum(map(int, each)) for name, each in counts.items()},
         "n_speakers": _n_speakers(rows, groups),
         "status": status,
         "reason": "; ".join(lacking),
         "note": "; ".join([_describe_mean(average, groups), *_notes(names, rows)]),
-        "signature": _signature(present, first, weights, names, parts, groups),
+        "signature": make_signature(first, mean),
         "input_digest": digest([row["input_digest"] for row in present]),
-        "model_digest": _common([row["model_digest"] for row in present]),
+        "model_digest": models[0] if len(set(models)) == 1 else digest(models),
     }
 
 
@@ -233,53 +239,24 @@ def _number(row: Row, name: str) -> float:
     return math.nan if row[name] is None else float(row[name])
 
 
-def _why(row: Row | None) -> str:
-    """Why a part has no value."""
-    return "no row" if row is None else str(row["reason"]) or "no value"
-
-
 def _describe_mean(average: Average, groups: Sequence[Sequence[int]]) -> str:
-    """What the reader of an average must know: of what it is the mean, and how its interval was made."""
     names, weights = list(average.weights), list(average.weights.values())
     if max(weights) - min(weights) < 1e-9:
         description = f"plain mean of {', '.join(names)}"
     else:
-        description = "weighted mean of " + ", ".join(
-            f"{name} ({weight:g})" for name, weight in average.weights.items()
-        )
+        weighted = (f"{name} ({weight:g})" for name, weight in average.weights.items())
+        description = f"weighted mean of {', '.join(weighted)}"
     shared = [" and ".join(names[place] for place in group) for group in groups if len(group) > 1]
     return description + (f", of which {'; '.join(shared)} have speakers in common" if shared else "")
 
 
 def _notes(names: Sequence[str], rows: Sequence[Row | None]) -> list[str]:
     """What is to be known of the parts; of some of them, by name."""
-    of: dict[str, list[str]] = {}
+    whose: dict[str, list[str]] = {}
     for name, row in zip(names, rows):
         if row is not None and row["note"]:
-            of.setdefault(str(row["note"]), []).append(name)
-    return [note if len(whose) == len(names) else f"{', '.join(whose)}: {note}" for note, whose in of.items()]
-
-
-def _signature(
-    present: Sequence[Row],
-    first: Row,
-    weights: Sequence[float],
-    names: Sequence[str],
-    parts: Mapping[str, Row],
-    groups: Sequence[Sequence[int]],
-) -> str:
-    """That of the metric, and those of the parts with their weights."""
-    of = {name: weight for name, weight in zip(names, weights) if name in parts}
-    signatures = " + ".join(f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in of.items())
-    how = {"groups": [list(group) for group in groups], "code": mover.VERSION}
-    return make_signature(
-        first, {"mean": f"{signatures}" if len(present) == len(names) else f"of some: {signatures}", "interval": how}
-    )
-
-
-def _sum(counts: Sequence[Any]) -> int | None:
-    numbers = [int(count) for count in counts if count is not None]
-    return sum(numbers) if len(numbers) == len(counts) else None
+            whose.setdefault(str(row["note"]), []).append(name)
+    return [note if len(sets) == len(names) else f"{', '.join(sets)}: {note}" for note, sets in whose.items()]
 
 
 def _n_speakers(rows: Sequence[Row | None], groups: Sequence[Sequence[int]]) -> int | None:
@@ -292,10 +269,6 @@ def _n_speakers(rows: Sequence[Row | None], groups: Sequence[Sequence[int]]) -> 
             return None
         total += max(numbers)
     return total
-
-
-def _common(digests: Sequence[str]) -> str:
-    return digests[0] if len(set(digests)) == 1 else digest(list(digests))
 
 
 KIND = ProductKind(order=5, collect=collect_averages, needs_speech=False)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind, find_eer_definition, name_attack
-from pipeline.stages.averages import list_averages
-from pipeline.stages.settings import Evaluation
-from pipeline.tables import bands
-from pipeline.tables.answers import ATTACK
-from pipeline.tables.bands import COLUMNS, STRONGEST
+from pipeline.stages.settings import Evaluation, list_averages
+from pipeline.tables import answers
+from pipeline.tables.answers import ATTACK, BANDS, STRONGEST
 
 
 def list_unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
@@ -48,7 +45,7 @@ def collect_bands(collected: Collected) -> None:
     if collected.graph.left_out:
         rows = rows[rows["system"].isin(board["system"])]
     rule = ranking.model_dump(exclude={"attacker"})
-    bands.write(rank(rows, board, attackers=_rankers(collected.evaluation), **rule), collected.folder)
+    answers.write_bands(rank(rows, board, attackers=_rankers(collected.evaluation), **rule), collected.folder)
 
 
 def rank(
@@ -71,7 +68,7 @@ def rank(
         variant: definition of the EER; '' is that by which attacks are compared.
 
     Returns:
-        Columns :data:`COLUMNS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
+        Columns :data:`BANDS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
         are those of the ends of its interval (those of the value where it has none). ``status`` is that of the EER.
     """
     variant = variant or find_eer_definition(rows)
@@ -86,17 +83,12 @@ def rank(
         by_rule = part[part["attacker"].isin(list(attackers))]
         for name, candidates in ((", ".join(attackers), by_rule), (STRONGEST, strongest)):
             for row in candidates.nsmallest(1, "value").to_dict("records"):
-                ranked.append(dict(zip(COLUMNS, (dataset, subset, system, name, *_ranked(row, variant, edges)))))
-    return pd.DataFrame(ranked, columns=list(COLUMNS))
-
-
-def _ranked(row: dict[Any, Any], variant: str, edges: Sequence[float]) -> Iterator[Any]:
-    value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-    yield from (name_attack(row), variant, value, low, high)
-    for end in (value, value if np.isnan(low) else low, value if np.isnan(high) else high):
-        yield sum(end >= edge for edge in edges)
-    yield ",".join(f"{edge:.9g}" for edge in edges)
-    yield row["status"]
+                value, low, high = (float(row[end]) for end in ("value", "low", "high"))
+                ends = (value, value if np.isnan(low) else low, value if np.isnan(high) else high)
+                met = [sum(end >= edge for edge in edges) for end in ends]
+                about = (dataset, subset, system, name, name_attack(row), variant, value, low, high)
+                ranked.append((*about, *met, ",".join(f"{edge:.9g}" for edge in edges), row["status"]))
+    return pd.DataFrame(ranked, columns=list(BANDS))
 
 
 KIND = ProductKind(order=80, collect=collect_bands, needs_speech=False)

@@ -54,7 +54,6 @@ def _plan_adapted(plan: Plan, name: str, family: Chosen[MetricFamily]) -> None:
 def _measure_protected(
     plan: Plan, name: str, family: Chosen[MetricFamily], system: SpeechSet, attacker: str, pair: Pair
 ) -> None:
-    """A family on the pairs of protected utterances of each trial set."""
     extractor, scorer = pair
     for subset in plan.data.trials:
         paired = plan.paired(subset)
@@ -73,7 +72,6 @@ def _compare(
     extractor: LoadedExtractor,
     blocks: dict[str, tuple[SpeechSet, SpeechSet]],
 ) -> None:
-    """A family on the pairs of each trial set, by each back end."""
     for subset in plan.data.trials:
         paired = plan.paired(subset)
         for _, scorer in plan.with_back_ends(extractor):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from pipeline.contracts import MetricFamily, RankInputs
@@ -18,7 +17,7 @@ from pipeline.protocol.halves import Halves, make_halves
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.features.plan import Spoken, spoken
-from pipeline.stages.keys import ExtractorKey
+from pipeline.stages.graph import ExtractorKey
 from pipeline.stages.plan import Plan
 from pipeline.stages.scores.measure import Context
 from pipeline.stages.scores.plan import Cell, describe_comparer, measure, score_ranks
@@ -30,11 +29,9 @@ from pipeline.tables.manifest import Wanted
 
 @dataclass(frozen=True)
 class Pool:
-    """The sets that are ranked as one, and the speakers that are ranked among each other.
+    """The rows of the manifest that are ranked as one, and the speakers that are ranked among each other.
 
     Attributes:
-        name: of the pool.
-        rows: of the manifest.
         groups: speakers by the name that the results have of them; no speakers are all of the pool.
         missing: utterances of these sets that were left out (``allow_partial``).
     """
@@ -47,11 +44,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The halves of the speakers of a pool, as every system is asked for them.
-
-    Attributes:
-        protocol: digest of what is compared.
-    """
+    """The halves of the speakers of a pool, as every system is asked for them; ``protocol`` is the digest of what is compared."""
 
     halves: Halves
     references: Wanted
@@ -108,7 +101,7 @@ def _pools(plan: Plan, name: str, settings: RankInputs) -> Iterator[Pool]:
             )
         rows = manifest[manifest["role"] != "train"]
         if settings.pools:
-            rows = rows[functools.reduce(operator.or_, (_belong(rows, evaluated[subset]) for subset in wanted))]
+            rows = rows[np.any([_belong(rows, evaluated[subset]) for subset in wanted], axis=0)]
         groups: dict[str, tuple[str, ...]] = {pool: ()}
         if settings.within == "sex":
             sexes = rows.drop_duplicates("speaker").set_index("speaker")["sex"]
@@ -140,7 +133,6 @@ def _rank(
     system: SpeechSet,
     extractors: Sequence[LoadedExtractor],
 ) -> None:
-    """One family on one pool of one system, by each extractor."""
     segments: dict[ExtractorKey, Input] = {}
     if ranked.halves.unit == "segment":
         segments = plan.features.segments(system, extractors, ranked.spoken)

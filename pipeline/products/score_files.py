@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError, Fault
 from pipeline.products import ProductKind
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import SpeechKey
 from pipeline.stages.plan import Attempt, Plan
 from pipeline.stages.scores import score_files
 from pipeline.stages.scores.measure import Context
@@ -31,24 +30,6 @@ def plan_score_files(plan: Plan) -> None:
     """
     if not plan.data.score_sets:
         return
-    _leave_out_metrics(plan)
-    for score_set in plan.data.score_sets:
-        scores = plan.graph.add(_store_task(score_set))
-        cell = _cell(plan, score_set)
-        context = Context(plan.data.trials[score_set.of.subset].expected, score_set.of.gives_llrs)
-        for name, family in plan.families(TRIALS):
-            chosen = family if not score_set.no_speakers else _without_speakers(family)
-            inputs, about = _with_development(plan, name, chosen, score_set, {"scores": scores.ref()}, context)
-            measure(plan, cell, name, chosen, about, inputs)
-        plan.attempts.append(Attempt(cell, scores, has_speakers=not score_set.no_speakers))
-
-
-def _leave_out_metrics(plan: Plan) -> None:
-    """Say which metrics need more than scores of trials.
-
-    Raises:
-        ConfigError: all of them do.
-    """
     others = [label for label, family in plan.evaluation.metrics.items() if family.component.reads != TRIALS]
     if not plan.families(TRIALS):
         raise ConfigError(
@@ -61,6 +42,15 @@ def _leave_out_metrics(plan: Plan) -> None:
         note = f"metrics left out, for scores of trials do not hold what they compare: {', '.join(others)}"
         plan.graph.notes.append(note)
         plan.graph.limits.append(note)
+    for score_set in plan.data.score_sets:
+        scores = plan.graph.add(_store_task(score_set))
+        cell = _cell(plan, score_set)
+        context = Context(plan.data.trials[score_set.of.subset].expected, score_set.of.gives_llrs)
+        for name, family in plan.families(TRIALS):
+            chosen = family if not score_set.no_speakers else _without_speakers(family)
+            inputs, about = _with_development(plan, name, chosen, score_set, {"scores": scores.ref()}, context)
+            measure(plan, cell, name, chosen, about, inputs)
+        plan.attempts.append(Attempt(cell, scores, has_speakers=not score_set.no_speakers))
 
 
 def _store_task(score_set: ScoreSet) -> Task:
@@ -92,7 +82,8 @@ def _with_development(
         return inputs, context
     same_attack = [each for each in plan.data.score_sets if each.of.attack[1:] == score_set.of.attack[1:]]
     development = next((each for each in same_attack if each.of.subset == other), None)
-    shared = _speakers(score_set) & _speakers(development) if development is not None else set()
+    speakers = [{*each.table["model_speaker"], *each.table["speaker"]} for each in (score_set, development) if each]
+    shared = set.intersection(*speakers) if development is not None else set()
     require_development(plan, name, subset, other, sorted(shared))
     if development is None:
         return inputs, context
@@ -100,20 +91,12 @@ def _with_development(
     return {**inputs, "development": scores.ref()}, replace(context, n_development=plan.data.trials[other].expected)
 
 
-def _speakers(score_set: ScoreSet) -> set[str]:
-    return {*score_set.table["model_speaker"], *score_set.table["speaker"]}
-
-
 def _cell(plan: Plan, score_set: ScoreSet) -> Cell:
     names, reason = score_set.of, score_set.no_speakers
     level = "none" if names.condition == "OO" else LEVEL
     speech = SpeechSet(SpeechKey(names.system), level, (), (), plan.data.manifest, None)
     # What made the scores is not known: their digest stands for it.
-    described: dict[str, Any] = {
-        "scores": score_set.digest[:16],
-        "extractor": names.extractor,
-        "backend": names.backend,
-    }
+    described = {"scores": score_set.digest[:16], "extractor": names.extractor, "backend": names.backend}
     comparer = Comparer(
         name_columns(names.extractor, names.trained_on, names.backend),
         described,

@@ -15,7 +15,6 @@ from pipeline.seeds import digest
 
 VERSION = "cut rules 2"
 
-
 Want = tuple[Preparation, int]
 """How an extractor wants recordings: prepared in this way, at this rate in Hz."""
 
@@ -67,9 +66,7 @@ class Recording:
         """A decoded file, cut, and prepared once for each way that is wanted; recordings that are joined are not yet."""
         parts = [] if cut.joins else cut.parts(wave, rate)
         return cls(
-            wave,
-            rate,
-            {(how, to): [how.prepare(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)},
+            wave, rate, {(how, to): [how.prepare(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)}
         )
 
 

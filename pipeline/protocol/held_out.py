@@ -13,10 +13,8 @@ from pipeline.seeds import digest
 
 VERSION = "held-out speakers 1"
 
-
 EVERY = 5
 """One speaker of so many is held out."""
-
 
 FEWEST = 10
 """Training speakers below which nothing can be chosen."""

@@ -7,9 +7,8 @@ it what the marks mean, a table of the other numbers, and the signatures under w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -49,7 +48,6 @@ class ShownRun:
         name: what tells it from the other runs that are shown; '' where there is one.
         run: the name of its folder.
         board, differences, diagnostics, rows: its tables.
-        config: its configuration, which names settings that signatures depend on.
     """
 
     name: str
@@ -58,7 +56,6 @@ class ShownRun:
     differences: pd.DataFrame
     diagnostics: pd.DataFrame
     rows: pd.DataFrame
-    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -218,8 +215,7 @@ def _list_signatures(sources: Sequence[tuple[ShownRun, Row]]) -> Iterator[str]:
     runs = {run.name: run for run, _ in sources}
     rows = pd.concat([_select_results(run, [row for other, row in sources if other is run]) for run in runs.values()])
     alike: dict[str, list[tuple[str, str]]] = {}
-    configs = {str(name): run.config for run in runs.values() for name in run.rows["run_id"].unique()}
-    for signature, form in signatures.shorten_rows(rows, configs).items():
+    for signature, form in signatures.shorten_rows(rows).items():
         metric, _, parts = form.partition("|")
         alike.setdefault(parts, []).append((metric, signature))
     if not alike:

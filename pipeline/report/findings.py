@@ -32,7 +32,6 @@ TITLES = {
     "enrolled_once": "Enrolment that was anonymised once",
     "fine_tuning": "What fine-tuning brought",
     "held_out": "The attacker on held-out training speakers",
-    "held_out_choice": "What held-out training speakers would choose",
     "length": "Lengths that a wrong sampling rate would explain",
     "not_adapted": "Attackers that were not adapted",
     "not_anonymised": "Recordings that are the original",

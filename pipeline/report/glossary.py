@@ -3,16 +3,14 @@
 All of it comes from the families, ours and those of other distributions. The report is driven by the rows: a metric that no
 family declares still gets its tables, under its own name.
 
-The glossary of a page has every word that it uses, and no other. Words that are no metrics stand in ``terms.yaml``, by heading.
+The glossary of a page has its metrics, and all words of the report that are none; these stand in ``terms.yaml``, by heading.
 """
 
 from __future__ import annotations
 
 import functools
-import html
 import importlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +69,11 @@ def metric(name: str) -> Metric:
     return metrics().get(name) or Metric(shown, shown, "No description came with this metric.")
 
 
+@functools.cache
 def rank(name: str) -> tuple[int, str]:
     """Sort key: metrics in the order of tables, those that no family declares after them by name."""
-    return (_places().get(name, len(_places())), name)
-
-
-@functools.cache
-def _places() -> dict[str, int]:
-    return {name: place for place, name in enumerate(metrics())}
+    names = list(metrics())
+    return (names.index(name) if name in names else len(names), name)
 
 
 def compact() -> list[tuple[str, list[str]]]:
@@ -101,18 +96,9 @@ def titled(names: Iterable[str]) -> list[tuple[str, list[str]]]:
     return [*by_title.items(), *([(OTHERS, sorted(left))] if left else [])]
 
 
-@functools.cache
-def _ways() -> dict[str, tuple[str, ...]]:
-    by_metric: dict[str, tuple[str, ...]] = {}
-    for family in families():
-        for name in family.metrics:
-            by_metric.setdefault(name, tuple(family.readings))
-    return by_metric
-
-
 def ways(name: str) -> tuple[str, ...]:
     """The ways in which a metric's family computes it, the one to be read first at the front."""
-    return _ways().get(name, ())
+    return next((tuple(family.readings) for family in families() if name in family.metrics), ())
 
 
 def figure_tables() -> list[FigureTable]:
@@ -125,10 +111,10 @@ def row_figures() -> list[RowFigure]:
     return [figure for family in _by_figures() for figure in family.row_figures]
 
 
-def references(names: Iterable[str] = ()) -> list[str]:
-    """The papers that the families of some metrics name, once each; without names those of all families."""
+def references(names: Iterable[str]) -> list[str]:
+    """The papers that the families of some metrics name, once each."""
     wanted = set(names)
-    told = [family for family in families() if not wanted or wanted & set(family.metrics)]
+    told = [family for family in families() if wanted & set(family.metrics)]
     return list(dict.fromkeys(paper for family in told for paper in family.references))
 
 
@@ -143,29 +129,19 @@ def _by_figures() -> list[type[MetricFamily]]:
     return sorted(families(), key=lambda family: FIGURES.index(family.reads))
 
 
-PLACE = "<!-- the words of this page -->"
-"""Stands in the page where its glossary goes; no text of data can, for it is escaped."""
 METRICS = "Metrics"
-_HIDDEN = re.compile(r"<style>.*?</style>|<pre>.*?</pre>|<code>.*?</code>", re.DOTALL)
-_ALT = re.compile(r' (?:alt|aria-label)="([^"]*)"')
-_TAG = re.compile(r"</?(?:sub|wbr)[^>]*>|(<[^>]*>)")
 
 
 @dataclass(frozen=True)
 class Term:
-    """A word of the report.
-
-    Attributes:
-        name: as the glossary shows it.
-        sentence: what it means.
-        forms: how else the page writes it; the name itself need not be repeated.
-        source: where it is defined.
-    """
+    """A word of the report: as the glossary shows it, what it means, how else the page writes it, and where it is defined; ``long`` is
+    the long name of a metric."""
 
     name: str
     sentence: str
     forms: tuple[str, ...] = ()
     source: str = ""
+    long: str = ""
 
 
 @functools.cache
@@ -178,75 +154,12 @@ def read_terms() -> tuple[tuple[str, tuple[Term, ...]], ...]:
     )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A word with what it means; ``long`` is its long name."""
-
-    name: str
-    long: str
-    sentence: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """Words under one heading."""
-
-    heading: str
-    entries: list[Entry]
-
-
-def list_entries(page: str, metrics: Mapping[str, str]) -> list[Group]:
-    """The words of a page by heading: its metrics, and the terms that it or the other entries use.
-
-    Args:
-        page: the page without its glossary.
-        metrics: names of those that it shows, with which direction is more private, in words.
-    """
-    of_metrics = [_describe_metric(name, metrics[name]) for name in sorted(metrics, key=rank)]
-    terms = find_terms(
-        " ".join([extract_text(page), *(f"{entry.long} {entry.sentence} {entry.source}" for entry in of_metrics)])
-    )
-    groups = [Group(METRICS, of_metrics)] if of_metrics else []
-    for heading, words in read_terms():
-        kept = [Entry(term.name, "", term.sentence, term.source) for term in words if term in terms]
-        groups += [Group(heading, kept)] if kept else []
-    return groups
-
-
-def _describe_metric(name: str, direction: str) -> Entry:
-    described = metric(name)
-    sentence = described.sentence + (f" {direction[0].upper()}{direction[1:]}." if direction else "")
-    return Entry(
-        described.symbol, described.title if described.title != described.symbol else "", sentence, described.source
-    )
-
-
-def extract_text(page: str) -> str:
-    """What a page says: its text, without code and records, and what stands for its pictures."""
-    shown = _HIDDEN.sub(" ", page)
-    pictures = " ".join(_ALT.findall(shown))
-    return html.unescape(f"{_TAG.sub(lambda tag: ' ' if tag[1] else '', shown)} {pictures}")
-
-
-def find_terms(text: str) -> set[Term]:
-    """The terms that a text uses, with those that their sentences use."""
-    unused = [term for _, terms in read_terms() for term in terms]
-    used: set[Term] = set()
-    while text:
-        small = text.lower()
-        new = [term for term in unused if any(_is_in(form, text, small) for form in (term.name, *term.forms))]
-        unused = [term for term in unused if term not in new]
-        used.update(new)
-        text = " ".join(term.sentence for term in new)
-    return used
-
-
-def _is_in(form: str, text: str, small: str) -> bool:
-    """Whether a form stands in a text as a word; one with capitals as it is written, a mark alone or at the end of a number."""
-    of_letters = any(character.isalnum() for character in form)
-    where, sought = (small, form) if form.islower() or not of_letters else (text, form)
-    if sought not in where:
-        return False
-    before, after = (r"(?<![\w])", r"(?![\w])") if of_letters else (r"(?<!\S)", r"(?![\w–])")
-    return re.search(before + re.escape(sought) + after, where) is not None
+def list_terms(directions: Mapping[str, str]) -> list[tuple[str, tuple[Term, ...]]]:
+    """The words of a page by heading: its metrics, of which it is said which direction is more private, then those of all pages."""
+    of_metrics = []
+    for name in sorted(directions, key=rank):
+        described, direction = metric(name), directions[name]
+        sentence = described.sentence + (f" {direction[0].upper()}{direction[1:]}." if direction else "")
+        long = described.title if described.title != described.symbol else ""
+        of_metrics.append(Term(described.symbol, sentence, (), described.source, long))
+    return [*([(METRICS, tuple(of_metrics))] if of_metrics else []), *read_terms()]

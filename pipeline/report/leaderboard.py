@@ -1,4 +1,4 @@
-"""The leaderboard: rows and numbers of it, its table for a terminal, and its tables for papers (:mod:`pipeline.report.verdict` words it)."""
+"""The leaderboard: its rows and numbers, its table for a terminal, and the table of minimum-EER conditions (:mod:`pipeline.report.verdict` words it)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import glossary, verdict
-from pipeline.report.formats import (
-    DASH,
-    NOTHING,
-    choose_arrow,
-    format_number,
-    format_unit,
-    set_minus,
-)
+from pipeline.report.formats import DASH, NOTHING, choose_arrow, format_interval, format_number, format_unit, set_minus
 from pipeline.report.table import (
     WIDEST,
     Cell,
@@ -43,14 +36,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of the leaderboard.
-
-    Attributes:
-        head, metric, unit: what it is.
-        value: the column of the leaderboard that holds it.
-        ends: those of its interval.
-        most: that of the largest value that it can have.
-    """
+    """A number of the leaderboard: what it is, and the columns of its ``value``, of the ``ends`` of its interval and of the ``most``
+    that it can be."""
 
     head: str
     metric: str
@@ -58,11 +45,6 @@ class Measure:
     value: str
     ends: tuple[str, str] | None = None
     most: str = ""
-
-    @property
-    def column(self) -> Column:
-        """Its column where there is little room."""
-        return Column(self.head, "number")
 
     @property
     def paper_column(self) -> Column:
@@ -86,17 +68,9 @@ class Measure:
         most = row[self.most] if self.most else math.nan
         least = "0 to " if self.metric == "alid" else ""
         scale = "" if math.isnan(most) else f"({least}{write(most, self.unit)})"
-        marks = [
-            WITHIN if self is D_ECE and row["chance"] == "within" else "",
-            PARTIAL if self in (EER, D_ECE) and row["status"] == "partial" else "",
-        ]
-        return Cell(
-            write(row[self.value], self.unit), " ".join(filter(None, [interval, scale])), " ".join(filter(None, marks))
-        )
-
-
-def _about_extractor(head: str, metric: str, unit: str, most: str = "") -> Measure:
-    return Measure(head, metric, unit, metric, (f"{metric}_low", f"{metric}_high"), most)
+        within = WITHIN if self is D_ECE and row["chance"] == "within" else ""
+        partial = PARTIAL if self in (EER, D_ECE) and row["status"] == "partial" else ""
+        return Cell(write(row[self.value], self.unit), f"{interval} {scale}".strip(), f"{within} {partial}".strip())
 
 
 EER = Measure("EER (%) ↑", "eer", "fraction", "lowest_eer", ("lowest_eer_low", "lowest_eer_high"))
@@ -105,11 +79,11 @@ FIRST = (EER, D_ECE, Measure("tag", "tag", "", "tag"))
 """What the first table has."""
 FURTHER = (
     Measure("l_w ↓ (at most)", "l_w", "log10", "l_w", most="l_w_ceiling"),
-    _about_extractor("ALID ↓ (0 to log2 N)", "alid", "bit", "alid_ceiling"),
-    _about_extractor("MeanD ↓", "mean_d", "bit"),
-    _about_extractor("IdR ↓", "idr", "fraction"),
-    _about_extractor("DeID_OP ↑", "deid", "fraction"),
-    _about_extractor("G_VD (dB)", "g_vd", "dB"),
+    Measure("ALID ↓ (0 to log2 N)", "alid", "bit", "alid", ("alid_low", "alid_high"), "alid_ceiling"),
+    Measure("MeanD ↓", "mean_d", "bit", "mean_d", ("mean_d_low", "mean_d_high")),
+    Measure("IdR ↓", "idr", "fraction", "idr", ("idr_low", "idr_high")),
+    Measure("DeID_OP ↑", "deid", "fraction", "deid", ("deid_low", "deid_high")),
+    Measure("G_VD (dB)", "g_vd", "dB", "g_vd", ("g_vd_low", "g_vd_high")),
 )
 """What the second has."""
 OF_STRONGEST = (
@@ -189,26 +163,17 @@ def format_further(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> l
     return format_lines(_fit(rows, FURTHER, width), width) if select_known(rows, FURTHER) else []
 
 
-def name_further(board: pd.DataFrame, subset: str) -> list[str]:
-    """What stands in the table of the other numbers."""
-    return [measure.head.split()[0] for measure in select_known(list_rows(board, subset), FURTHER)]
-
-
 def _fit(rows: Sequence[Row], measures: Sequence[Measure], width: int) -> Table:
     """The table as far as its columns have room."""
     ranked = measures is FIRST
     shown = select_known(rows, measures)
     systems = shorten_names([_name_system(row, rows) for row in rows], LONGEST_SYSTEM if width == WIDTH else width)
-    columns = [*([Column("rank")] if ranked else []), Column("system"), *(measure.column for measure in shown)]
-    body: list[Line] = [
-        [
-            *([format_rank(row)] if ranked else []),
-            system,
-            *(measure.make_cell(row, format_short, intervals=ranked) for measure in shown),
-        ]
-        for row, system in zip(rows, systems)
-    ]
-    return fit_columns(Table(columns, body), width, 4)[0]
+    columns = [Column("rank"), Column("system"), *(Column(measure.head, "number") for measure in shown)]
+    body: list[Line] = []
+    for row, system in zip(rows, systems):
+        cells = [measure.make_cell(row, format_short, intervals=ranked) for measure in shown]
+        body.append([*([format_rank(row)] if ranked else []), system, *cells])
+    return fit_columns(Table(columns[not ranked :], body), width, 4)[0]
 
 
 def _name_system(row: Row, rows: Sequence[Row]) -> str:
@@ -237,3 +202,54 @@ def write_legend(board: pd.DataFrame) -> Iterator[str]:
         yield f"{WITHIN} {NOTHING}"
     if (board["status"] == "partial").any():
         yield f"{PARTIAL} does not stand on everything that was expected"
+
+
+# ------------------------------------------------------------------------------------------------ minimum-EER conditions
+
+CONDITIONS = "Minimum-EER conditions"
+CONDITION_COLUMNS = (
+    Column("subset"),
+    Column("system"),
+    Column("ranked by"),
+    Column("EER", "number", "%", "↑"),
+    Column("95 % interval", "number"),
+    Column("meets condition"),
+    Column("cannot be told from"),
+    Column("attack"),
+)
+
+
+def tabulate_conditions(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> Table:
+    """The table, by system in their order; without rows where nothing is ranked."""
+    order = {name: place for place, name in enumerate(systems)}
+    rows = sorted(conditions.to_dict("records"), key=lambda row: order.get(row["system"], len(order)))
+    notes = list(_write_condition_notes(conditions)) if rows else []
+    return Table(CONDITION_COLUMNS, [_make_condition_line(row) for row in rows], CONDITIONS, notes)
+
+
+def _make_condition_line(row: Mapping[Any, Any]) -> Line:
+    met = int(row["met"])
+    others = [level for level in range(int(row["least"]), int(row["most"]) + 1) if level != met]
+    return [
+        str(row["subset"]),
+        str(row["system"]),
+        str(row["ranked_by"]),
+        Cell(format_number(row["value"], "fraction"), marks=PARTIAL if row["status"] != "ok" else ""),
+        format_interval(row["low"], row["high"], "fraction") or DASH,
+        ", ".join(str(level) for level in range(1, met + 1)) or "none",
+        ", ".join(f"condition {level}" if level else "no condition" for level in others),
+        str(row["attack"]),
+    ]
+
+
+def _write_condition_notes(conditions: pd.DataFrame) -> Iterator[str]:
+    """What the conditions are, and how systems are put into them."""
+    for edges, variant in sorted({*zip(conditions["edges"], conditions["variant"])}):
+        limits = ", ".join(f"{n}: {100 * float(edge):g} %" for n, edge in enumerate(str(edges).split(","), start=1))
+        yield f"Least EER of condition {limits}; EER by the definition {variant}."
+    yield (
+        "A system is ranked by the lowest EER that an attacker has on it, as the challenges do; beside it stands the attack "
+        "that discloses most, as the leaderboard has it. Cannot be told from: the 95 % interval of the EER reaches that condition too."
+    )
+    if (conditions["status"] != "ok").any():
+        yield f"{PARTIAL}: the EER does not stand on everything, so that the condition is not the system's."

@@ -21,15 +21,14 @@ import yaml
 
 from pipeline.contracts import Plot
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, leaderboard, runs, verdict
+from pipeline.report import glossary, leaderboard, runs, verdict
 from pipeline.report.figure_cache import NOT_KEPT, FigureCache
-from pipeline.report.formats import DASH, choose_arrow
-from pipeline.report.page import answer, head, numbers, speakers
-from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.formats import DASH, choose_arrow, count_noun
+from pipeline.report.page import Download, answer, head, numbers, speakers, write_csv
 from pipeline.report.scorecard import output
 from pipeline.report.summaries import WITHIN
 from pipeline.report.table import Column, Table
-from pipeline.tables import results
+from pipeline.tables import answers, results
 from pipeline.tables.run_files import LIMITS_TITLE
 
 log = logging.getLogger(__name__)
@@ -68,12 +67,7 @@ def render(
     )
     figures = sections(evaluation, rows, cache)
     templates = _load_templates()
-    html = templates.get_template("report.html.j2").render(
-        words_of_page=None, sections=figures, **_fill_page(evaluation, rows)
-    )
-    directions = dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))
-    entries = glossary.list_entries(html, directions)
-    html = html.replace(glossary.PLACE, templates.get_template("glossary.html.j2").render(words_of_page=entries), 1)
+    html = templates.get_template("report.html.j2").render(sections=figures, **_fill_page(evaluation, rows))
     beside = page.parent / "figures"
     beside.mkdir(parents=True, exist_ok=True)
     drawings = [figure for section in figures for figure in section.figures]
@@ -95,8 +89,8 @@ def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any
         "sets": head.count_sets(rows),
         "answer": answer.make_answer(evaluation),
         "differences": compare_systems(evaluation),
-        "bands": bands.tabulate_runs(evaluation),
-        "bands_title": bands.TITLE,
+        "bands": tabulate_conditions(evaluation),
+        "bands_title": leaderboard.CONDITIONS,
         "limits": head.list_limits(evaluation),
         "limits_title": LIMITS_TITLE,
         "partial": head.explain_partial(evaluation, rows),
@@ -104,11 +98,27 @@ def _fill_page(evaluation: runs.Evaluation, rows: pd.DataFrame) -> dict[str, Any
         "scorecards": output.read_scorecards(evaluation),
         "numbers": numbers.list_numbers(evaluation.shown(rows), evaluation, names),
         "speakers": speakers.describe_speakers(evaluation),
+        "terms": glossary.list_terms(dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))),
         "signatures": numbers.list_signatures(evaluation, names),
         "rows_csv": Download("results.csv", write_csv(evaluation.rows)),
-        "records": [(run, *map(_write_yaml, (run.config, run.environment, run.status))) for run in evaluation.runs],
+        "records": [
+            (run, *(_write_yaml(record) for record in (run.config, run.environment, run.status)))
+            for run in evaluation.runs
+        ],
         "style": (TEMPLATES / "style.css").read_text(encoding="utf-8"),
     }
+
+
+def tabulate_conditions(evaluation: runs.Evaluation) -> Table | None:
+    """The minimum-EER conditions that each system meets, of each run; None where nothing is ranked."""
+    systems, label = evaluation.systems, evaluation.several
+    tables = [
+        (run, leaderboard.tabulate_conditions(answers.read_bands(run.folder), systems)) for run in evaluation.runs
+    ]
+    body = [[*([run.label] if label else []), *line] for run, table in tables for line in table.body]
+    columns = [*([Column("run")] if label else []), *leaderboard.CONDITION_COLUMNS]
+    notes = dict.fromkeys(note for _, table in tables for note in table.notes)
+    return Table(columns, body, leaderboard.CONDITIONS, list(notes)) if body else None
 
 
 def _load_templates() -> jinja2.Environment:
@@ -179,10 +189,7 @@ class Figure:
     def height(self) -> float:
         """Pixels on a page that is as wide as it may be; 0 where the figure does not say."""
         size = re.search(r'<svg\b[^>]*\bviewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', self.plot.svg)
-        if size is None:
-            return 0.0
-        width, height = float(size[1]), float(size[2])
-        return height * min(POINT, WIDTH / width)
+        return 0.0 if size is None else float(size[2]) * min(POINT, WIDTH / float(size[1]))
 
     @property
     def uri(self) -> str:
@@ -191,12 +198,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under one heading.
-
-    Attributes:
-        id: where the list of contents leads.
-        opens: whether the first figure is not folded.
-    """
+    """Figures under one heading, to which the list of contents leads by ``id``; ``opens`` says whether the first is not folded."""
 
     id: str
     heading: str
@@ -208,22 +210,16 @@ class Section:
         return self.figures[0].plot.caption
 
     @property
-    def shown(self) -> list[Figure]:
-        return self.figures[:1] if self.opens else []
-
-    @property
     def folded(self) -> list[Figure]:
-        return self.figures[len(self.shown) :]
+        return self.figures[self.opens :]
 
     @property
     def said(self) -> str:
         """What the folded figures show: their titles, of which the part that all have is said once."""
-        count = len(self.folded)
-        titles = list(
-            dict.fromkeys(figure.plot.title.partition(": ")[2] or figure.plot.title for figure in self.folded)
-        )
+        plots = [figure.plot for figure in self.folded]
+        titles = list(dict.fromkeys(plot.title.partition(": ")[2] or plot.title for plot in plots))
         names = "; ".join(titles[:NAMED]) + (f"; and {len(titles) - NAMED} more" if len(titles) > NAMED else "")
-        return f"{count} {'more ' if self.shown else ''}figure{'s' if count != 1 else ''}: {names}"
+        return f"{count_noun(len(plots), 'more figure' if self.opens else 'figure')}: {names}"
 
 
 def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: FigureCache) -> list[Section]:
@@ -248,22 +244,17 @@ def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: FigureCache
     for heading, heading_plots in plots.items():
         if not heading_plots:
             continue
-        figures = [_figure(evaluation, plot, taken) for plot in heading_plots]
+        figures = []
+        for plot in heading_plots:
+            slug = re.sub(r"[^a-z0-9]+", "-", f"{plot.kind} {plot.title.partition(':')[2]}".lower()).strip("-")[:60]
+            name = _free(slug, taken)
+            shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
+            figures.append(Figure(name, plot, Download(f"{name}.csv", write_csv(shown))))
         needed = figures[0].height + AROUND
         opens = figures[0].height <= HIGHEST and needed <= room
         room -= needed if opens else 0
         all_sections.append(Section(_free(heading_plots[0].kind, anchors), heading, figures, opens))
     return all_sections
-
-
-def _figure(evaluation: runs.Evaluation, plot: Plot, taken: set[str]) -> Figure:
-    name = _free(_slug(f"{plot.kind} {plot.title.partition(':')[2]}"), taken)
-    shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
-    return Figure(name, plot, Download(f"{name}.csv", write_csv(shown)))
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
 
 
 def _free(name: str, taken: set[str]) -> str:

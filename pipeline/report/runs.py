@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,15 +11,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import DataError
-from pipeline.files import read_memory, read_regular
 from pipeline.report import glossary, run_differences
 from pipeline.tables import answers, results, run_files, status
+from pipeline.tables import checks as check_tables
 from pipeline.tables.checks import COLUMNS as CHECK_COLUMNS
 
-EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
-"""Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
-
-DIAGNOSTICS = "diagnostics.parquet"
 BAD_STATES = {"partial", "failed", "interrupted", "stopped", "killed", "cancelled", "error"}
 
 
@@ -30,7 +26,6 @@ class Run:
     Attributes:
         label: what tells it from the others of the evaluation, by what differs between them; '' of one alone.
         limits: what a reader must know.
-        overrides: as they were typed.
         about: what it can be told from others by.
     """
 
@@ -41,23 +36,15 @@ class Run:
     config: dict[str, Any]
     environment: dict[str, Any]
     limits: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
     about: run_differences.AboutRun = field(default_factory=lambda: run_differences.AboutRun({}))
 
     @property
     def problems(self) -> list[str]:
         """What ``status.json`` says went wrong; empty while a run is going or when it went well."""
-        state = str(self.status.get("state", self.status.get("status", ""))).lower()
-        code = self.status.get("exit_status")
-        bad = state in BAD_STATES or (isinstance(code, int) and code != 0)
-        reasons_as_written = self.status.get("reasons", self.status.get("reason", []))
-        reasons = (
-            [str(reasons_as_written)]
-            if isinstance(reasons_as_written, str) and reasons_as_written
-            else [str(reason) for reason in reasons_as_written or []]
-        )
-        if not bad:
+        state, code = str(self.status.get("state", "")).lower(), self.status.get("exit_status")
+        if state not in BAD_STATES and not (isinstance(code, int) and code != 0):
             return []
+        reasons = [str(reason) for reason in self.status.get("reasons") or []]
         return reasons or [f"the run ended as '{state}'" if state else f"the run ended with exit status {code}"]
 
 
@@ -126,29 +113,25 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     for run, table in labelled(unique, ending):
         runs.append(run)
         rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
-        checked = _table(run.folder / DIAGNOSTICS, [*CHECK_COLUMNS])
-        if checked is not None and len(checked):
-            checks.append(checked.assign(run=run.label))
+        checks.append(check_tables.read(run.folder).assign(run=run.label))
         for name in answers.ANSWERS:
             answer_tables.setdefault(name, []).append(
                 answers.read(name, run.folder).assign(run_id=run.run_id, run=run.label)
             )
         for declared in glossary.figure_tables():
-            columns, more = [*declared.identity, *declared.columns], EARLIER_COLUMNS.get(declared.name, ())
-            figure_table = _table(run.folder / "figures" / f"{declared.name}.parquet", columns, more)
-            if figure_table is not None and len(figure_table):
+            path = run.folder / "figures" / f"{declared.name}.parquet"
+            if path.is_file():
+                figure_table = run_files.read_columns(path, [*declared.identity, *declared.columns])
                 tables.setdefault(declared.name, []).append(figure_table.assign(run_id=run.run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
     if twice:
         raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")
     merged = pd.concat(rows, ignore_index=True)
-    figures = _with_ranks({name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()})
+    figures = _with_ranks({name: table for name, parts in tables.items() if len(table := _below_one_another(parts))})
     seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
     systems = _order(seen, [run.config for run in runs])
     answered = {name: _below_one_another(answer_parts) for name, answer_parts in answer_tables.items()}
-    evaluation = Evaluation(tuple(runs), merged, systems, figures, **answered)
-    if checks:
-        evaluation = replace(evaluation, diagnostics=pd.concat(checks, ignore_index=True))
+    evaluation = Evaluation(tuple(runs), merged, systems, figures, _below_one_another(checks), **answered)
     for table in figures.values():
         table["series"] = [evaluation.name(system, run) for system, run in zip(table["system"], table["run_id"])]
     return evaluation
@@ -163,20 +146,16 @@ def labelled(
         table = results.read(folder)
         ids = sorted(set(table["run_id"]) - {""})
         run_id = ids[0] if len(ids) == 1 else folder.name
-        config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
-        state = endings[folder] if folder in endings else _status(folder)
-        run = Run(folder, run_id, "", state, config, environment, tuple(run_files.read_limits(folder)), _typed(folder))
+        config = _read_record(folder / "config.yaml", run_files.read_yaml)
+        environment = _read_record(folder / "environment.json", run_files.read_json)
+        state = endings[folder] if folder in endings else status.read(folder)
+        if state.get("state") == status.GARBLED:
+            raise run_files.make_changed_error(folder, [status.FILE])
+        run = Run(folder, run_id, "", state, config, environment, tuple(run_files.read_limits(folder)))
         about = run_differences.describe_run(table, run_id, config, environment, run.status)
         labelled_runs.append((replace(run, about=about), table))
     named = run_differences.label_runs([run.about for run, _ in labelled_runs])
     return [(replace(run, label=label), table) for (run, table), label in zip(labelled_runs, named)]
-
-
-def _typed(folder: Path) -> tuple[str, ...]:
-    path = folder / "overrides.txt"
-    if not path.is_file():
-        return ()
-    return tuple(read_regular(path, read_memory()).decode("utf-8", "surrogateescape").splitlines())
 
 
 def _below_one_another(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -207,41 +186,9 @@ def _with_ranks(figures: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         return kept
     key, value = ["run_id", "system", "extractor", "speaker"], "srd_rank_median"
     medians = figures["speaker_ranks"][[*key, value]].drop_duplicates(key)
-    joined = figures["speakers"].merge(medians, on=key, how="left", suffixes=("_earlier", ""))
-    if f"{value}_earlier" in joined:
-        joined[value] = joined[value].fillna(joined.pop(f"{value}_earlier"))
-    return {**kept, "speakers": joined}
+    return {**kept, "speakers": figures["speakers"].merge(medians, on=key, how="left")}
 
 
-def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.DataFrame | None:
-    """The columns that a table must have, and those of ``more`` that it has; None if there is no such file."""
-    if not path.is_file():
-        return None
-    table = run_files.read_parquet(path)
-    lacking = [column for column in columns if column not in table.columns]
-    if lacking:
-        what = "figure data" if path.parent.name == "figures" else "checks of the attack"
-        raise DataError(
-            f"the {what} lack columns: {', '.join(lacking)}",
-            where=str(path),
-            cause="the file comes from another version",
-            remedy="run the evaluation again",
-        )
-    return table[[*columns, *(column for column in more if column in table.columns)]]
-
-
-def _status(folder: Path) -> dict[str, Any]:
-    record = status.read(folder)
-    if record.get("state") == status.GARBLED:
-        raise run_files.make_changed_error(folder, [status.FILE])
-    return record
-
-
-def _json(path: Path) -> dict[str, Any]:
-    loaded = run_files.read_json(path) if path.is_file() else {}
-    return loaded if isinstance(loaded, dict) else {}
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    loaded = run_files.read_yaml(path) if path.is_file() else {}
+def _read_record(path: Path, read_file: Callable[[Path], Any]) -> dict[str, Any]:
+    loaded = read_file(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}

@@ -17,8 +17,7 @@ from pipeline.report.formats import count_noun
 from pipeline.report.leaderboard import WIDTH
 from pipeline.report.summaries import summarise
 from pipeline.report.table import WIDEST, Table, fit_columns, format_lines, make_printable, shorten, shorten_names, wrap
-from pipeline.tables import bands as conditions
-from pipeline.tables import results
+from pipeline.tables import answers, results
 from pipeline.tables.run_files import LIMITS_TITLE
 
 LINES = 40
@@ -29,14 +28,7 @@ LONGEST_NAME = 28
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run has to show.
-
-    Attributes:
-        rows, board, differences, diagnostics, bands: its tables.
-        systems: in the order of the tables.
-        limits: what a reader must know first.
-        missing: what the run lacks, in a sentence; '' if nothing.
-    """
+    """What a run has to show: its tables, its systems in their order, what a reader must know first, and what it lacks, in a sentence."""
 
     rows: pd.DataFrame
     board: pd.DataFrame
@@ -50,8 +42,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Lines that each part may take; ``doubt`` those of each of the ``doubts``. ``cut`` says that the table is cut too; ``further``
-    is the second table."""
+    """Lines that each part may take, of each of the ``doubts`` so many as ``doubt``; ``further`` is the second table."""
 
     sentence: int
     limits: int
@@ -71,12 +62,7 @@ LAYOUTS = (
 
 
 def write_screen(shown: Shown, below: Sequence[str] = ()) -> str:
-    """The screen.
-
-    Args:
-        shown: what there is.
-        below: lines that follow on the same screen; those that are wider take several.
-    """
+    """The screen; ``below`` are lines that follow on the same screen, those that are wider take several."""
     most = LINES - sum(max(1, -(-cell_len(line) // WIDTH)) for line in below)
     doubts = _select_doubts(shown)
     for layout in LAYOUTS:
@@ -125,7 +111,8 @@ def _list_boards(board: pd.DataFrame, layout: _Layout, most: int) -> list[str]:
             break
         lines += another
         del others[0]
-    missing = [name for name in leaderboard.name_further(board, first) if not further or name not in further[0]]
+    known = leaderboard.select_known(leaderboard.list_rows(board, first), leaderboard.FURTHER)
+    missing = [name for measure in known if (name := measure.head.split()[0]) not in "".join(further[:1])]
     elsewhere = "; ".join(filter(None, [", ".join(missing), ", ".join(others)]))
     also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
     return [*lines, shorten(make_printable(f"all attacks: attacks.csv{also}"), WIDTH)]
@@ -174,7 +161,7 @@ def _list_conditions(bands: pd.DataFrame) -> list[str]:
     met: dict[str, list[str]] = {}
     for row in results.records(bands):
         level = str(int(row["met"])) if row["met"] else "none"
-        by = "" if row["ranked_by"] != conditions.STRONGEST else f", {row['ranked_by']} {level}"
+        by = "" if row["ranked_by"] != answers.STRONGEST else f", {row['ranked_by']} {level}"
         met.setdefault(str(row["system"]), []).append(by or level)
     systems = "; ".join(f"{system} {''.join(levels).lstrip(', ')}" for system, levels in met.items())
     return wrap(f"Minimum-EER condition met on {bands['subset'].iloc[0]}: {systems}", WIDTH, most=2)
@@ -208,9 +195,8 @@ def _format_table(table: Table, most: int) -> Iterator[str]:
     if rows < 1:
         return
     names = [shorten_names(texts, LONGEST_NAME) for texts in list(zip(*table.texts))[: table.left]]
-    body = [
-        [*short, *row[table.left :]] for short, row in zip(zip(*names) if names else [()] * len(table.body), table.body)
-    ]
+    left = zip(*names) if names else [()] * len(table.body)
+    body = [[*short, *row[table.left :]] for short, row in zip(left, table.body)]
     fitted, left_out = fit_columns(replace(table, body=body), WIDTH, table.left + 1)
     yield from (table.title, "")
     yield from format_lines(replace(fitted, body=fitted.body[:rows]), WIDTH)

@@ -1,15 +1,15 @@
 """Short forms of signatures, for people: ``eer:rocch|lazy_informed|trials:libri_test_f|ext:ecapa(trained original)|be:cosine|v:0.2``.
 
 A signature (:mod:`pipeline.tables.results`) has digests where its parameters are no texts. A short form has names instead, as the rows
-and the configurations of their runs give them. Of the signatures that are shown together no two have one short form: where names do not
-tell two apart, what differs is added by name (a column, a setting, at last a part with its digest), and where nothing of that does,
-the beginning of the sha256 of the whole signature (:func:`fingerprint`).
+give them. Of the signatures that are shown together no two have one short form: where names do not tell two apart, columns and parts that
+are texts and differ are added by name, and where nothing of that does, the beginning of the sha256 of the whole signature.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,6 @@ from pipeline.tables import results
 
 COLUMNS = ("system", "system_level", "dataset", "calibration", "condition")
 """Columns of rows that may tell signatures apart where names do not."""
-SETTINGS = {
-    "extractor": ("extractor", "train"),
-    "backend": ("backend", "train"),
-    "settings": ("metric",),
-    "protocol": ("dataset",),
-}
-"""The parts of a configuration that the digest of a part of a signature stands for."""
 HEAD, CONDITION = "metric", "condition"
 DIGITS = 8
 PLAIN = ("mean", "of")
@@ -34,20 +27,13 @@ PLAIN = ("mean", "of")
 
 @dataclass(frozen=True)
 class Names:
-    """What rows say of a signature that they share; '' where nothing is known.
-
-    Attributes:
-        subset, extractor, trained_on, backend: as in the rows, several joined by ``/``.
-        columns: other columns, by name.
-        settings: leaves of the configuration, by path (``extractor.ecapa.training.epochs``).
-    """
+    """What rows say of a signature that they share, several joined by ``/``; '' where nothing is known. ``columns`` are others by name."""
 
     subset: str = ""
     extractor: str = ""
     trained_on: str = ""
     backend: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def shorten(signatures: Sequence[str], names: Mapping[str, Names] | None = None) -> dict[str, str]:
@@ -65,25 +51,20 @@ def shorten(signatures: Sequence[str], names: Mapping[str, Names] | None = None)
         forms |= _tell_apart(alike, forms[alike[0]], named_by)
     while collisions := _find_collisions(forms):  # what was added to one may have given it the form of another
         for alike in collisions:
-            forms |= {
-                signature: f"{forms[signature]}#{digits}" for signature, digits in _choose_fingerprints(alike).items()
-            }
+            digits = DIGITS
+            while len({fingerprint(signature, digits) for signature in alike}) < len(alike):
+                digits += DIGITS
+            forms |= {signature: f"{forms[signature]}#{fingerprint(signature, digits)}" for signature in alike}
     return forms
 
 
-def shorten_rows(rows: pd.DataFrame, configs: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
-    """The short forms of the signatures of rows of results, with the names that stand there.
-
-    Args:
-        rows: of one or more runs.
-        configs: the configuration of each run (its ``config.yaml``) by ``run_id``: it names settings that differ.
-    """
-    leaves = {run: dict(_list_leaves(config)) for run, config in (configs or {}).items()}
+def shorten_rows(rows: pd.DataFrame) -> dict[str, str]:
+    """The short forms of the signatures of rows of results, of one or more runs, with the names that stand there."""
     shared: dict[str, list[dict[str, Any]]] = {}
     for row in results.records(rows):
         if row["signature"]:
             shared.setdefault(str(row["signature"]), []).append(row)
-    return shorten(list(shared), {signature: _collect_names(sharing, leaves) for signature, sharing in shared.items()})
+    return shorten(list(shared), {signature: _collect_names(sharing) for signature, sharing in shared.items()})
 
 
 def fingerprint(signature: str, digits: int = DIGITS) -> str:
@@ -181,10 +162,13 @@ def _find_collisions(forms: Mapping[str, str]) -> list[list[str]]:
 
 
 def _tell_apart(alike: Sequence[str], form: str, names: Mapping[str, Names]) -> dict[str, str]:
-    """The form of each with what differs among them, by name."""
+    """The form of each with what differs among them, by name: columns, then parts that are texts."""
     added: dict[str, list[str]] = {signature: [] for signature in alike}
-    moved = _find_moved_groups(alike)
-    differing = {signature: _list_candidates(signature, names.get(signature, Names()), moved) for signature in alike}
+    differing: dict[str, dict[str, str]] = {}
+    for signature in alike:
+        parts = {name: value for name, value in split_parts(signature).items() if name not in PLAIN}
+        texts = {name: value for name, value in parts.items() if not re.fullmatch(f"[0-9a-f]{{{DIGITS},}}", value)}
+        differing[signature] = {**names.get(signature, Names()).columns, **texts}
     for name in dict.fromkeys(name for signature in alike for name in differing[signature]):
         values = {signature: differing[signature].get(name, "") for signature in alike}
         before = len({tuple(texts) for texts in added.values()})
@@ -193,78 +177,13 @@ def _tell_apart(alike: Sequence[str], form: str, names: Mapping[str, Names]) -> 
             added = {signature: [*texts, f"{name}:{values[signature] or 'none'}"] for signature, texts in added.items()}
         if after == len(alike):
             break
-    forms = {signature: "|".join([form, *texts]) for signature, texts in added.items()}
-    for members in _find_collisions(forms):
-        forms |= {
-            signature: f"{forms[signature]}#{digits}" for signature, digits in _choose_fingerprints(members).items()
-        }
-    return forms
+    return {signature: "|".join([form, *texts]) for signature, texts in added.items()}
 
 
-def _find_moved_groups(alike: Sequence[str]) -> frozenset[str]:
-    """The parts of a configuration that may be why these signatures differ."""
-    parts = [split_parts(signature_parts) for signature_parts in alike]
-    differ = {
-        name.split(" ")[-1]
-        for name in {key for signature_parts in parts for key in signature_parts}
-        if len({signature_parts.get(name) for signature_parts in parts}) > 1
-    }
-    return frozenset(group for name in differ for group in SETTINGS.get(name, ()))
-
-
-def _list_candidates(signature: str, names: Names, moved: Collection[str]) -> dict[str, str]:
-    """What may tell a signature from others, by name, the plainest first: columns, settings, parts that are texts, digests.
-
-    Args:
-        moved: parts of the configuration; what others set is not why signatures differ.
-    """
-    settings = {path: value for path, value in names.settings.items() if path.partition(".")[0] in moved}
-    parts = {name: value for name, value in split_parts(signature).items() if name not in PLAIN}
-    texts = {name: value for name, value in parts.items() if not _is_digest(value)}
-    digests = {name: value[:DIGITS] for name, value in parts.items() if _is_digest(value)}
-    return {**names.columns, **settings, **texts, **digests, **{f"whole {name}": parts[name] for name in digests}}
-
-
-def _is_digest(value: str) -> bool:
-    return len(value) >= DIGITS and all(character in "0123456789abcdef" for character in value)
-
-
-def _choose_fingerprints(signatures: Sequence[str]) -> dict[str, str]:
-    """As many digits of each as tell them apart."""
-    digits = DIGITS
-    while len({fingerprint(signature, digits) for signature in signatures}) < len(signatures):
-        digits += DIGITS
-    return {signature: fingerprint(signature, digits) for signature in signatures}
-
-
-# ---------------------------------------------------------------------------------------------------------------- names
-
-
-def _collect_names(rows: Sequence[Mapping[str, Any]], leaves: Mapping[str, Mapping[str, str]]) -> Names:
+def _collect_names(rows: Sequence[Mapping[str, Any]]) -> Names:
     joined = {
         name: "/".join(sorted({str(row[name]) for row in rows} - {""}))
         for name in ("subset", "extractor", "trained_on", "backend", *COLUMNS)
     }
     columns = {name: joined[name] for name in COLUMNS if joined[name]}
-    extractors, backends = ({str(row[name]) for row in rows} for name in ("extractor", "backend"))
-    settings: dict[str, str] = {}
-    for run in dict.fromkeys(str(row["run_id"]) for row in rows):
-        for path, value in leaves.get(run, {}).items():
-            group, _, rest = path.partition(".")
-            label = rest.partition(".")[0]
-            own = {"extractor": extractors, "backend": backends}.get(group)
-            if group in _GROUPS and (own is None or any(label in name.split("+") for name in own)):
-                settings.setdefault(path, value)
-    return Names(joined["subset"], joined["extractor"], joined["trained_on"], joined["backend"], columns, settings)
-
-
-_GROUPS = {group for groups in SETTINGS.values() for group in groups}
-
-
-def _list_leaves(config: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in config.items():
-        own = f"{path}.{name}" if path else str(name)
-        if isinstance(value, dict) and value:
-            yield from _list_leaves(value, own)
-        else:
-            yield own, ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return Names(joined["subset"], joined["extractor"], joined["trained_on"], joined["backend"], columns)

@@ -98,7 +98,11 @@ def describe_difference(row: Row) -> str:
     two = f"{row['system']} and {row['reference']}"
     if math.isnan(row.get("difference", math.nan)):
         return f"{where}, {two} cannot be compared: {row['reason']}."
-    text = f"{where}, {_describe_size(row)}{_format_size_interval(row)}"
+    text = f"{where}, {_describe_size(row)}"
+    if not math.isnan(row.get("low", math.nan)):
+        scale, digits, unit = (100, 1, "points") if row["metric"] == "eer" else (1, 3, "bit")
+        low, high = (f"{scale * row[end]:+.{digits}f}" for end in ("low", "high"))
+        text += f" (difference: 95 % interval {low} to {high} {unit})"
     p = row.get("p_value", math.nan)
     if math.isnan(p):
         return f"{text}; not tested: {row['reason']}."
@@ -119,15 +123,6 @@ def _describe_size(row: Row) -> str:
         return f"{row['system']} discloses as much as {row['reference']}"
     word = "more" if row["difference"] > 0 else "less"
     return f"{row['system']} discloses {format_bits(size)} bit {word} than {row['reference']}"
-
-
-def _format_size_interval(row: Row) -> str:
-    if math.isnan(row.get("low", math.nan)):
-        return ""
-    scale, unit = (100, " points") if row["metric"] == "eer" else (1, " bit")
-    digits = 1 if row["metric"] == "eer" else 3
-    low, high = (f"{scale * row[end]:+.{digits}f}" for end in ("low", "high"))
-    return f" (difference: 95 % interval {low} to {high}{unit})"
 
 
 # --- the rule -------------------------------------------------------------------------------------------------------

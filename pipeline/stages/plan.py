@@ -17,8 +17,7 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.backends.plan import Scorer
 from pipeline.stages.features.plan import Features
-from pipeline.stages.graph import Graph
-from pipeline.stages.keys import ExtractorKey, TrainingKey
+from pipeline.stages.graph import ExtractorKey, Graph, TrainingKey
 from pipeline.stages.scores.measure import Context
 from pipeline.stages.scores.plan import Cell, Comparer, describe_comparer, score_trials
 from pipeline.stages.settings import Chosen, Evaluation
@@ -96,9 +95,9 @@ class Plan:
     attempts: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.paired = functools.cache(self._paired)
-        self.searched = functools.cache(self._searched)
-        self._side = functools.cache(self._wanted_side)
+        self.paired = functools.cache(self._pair)
+        self.searched = functools.cache(self._complete)
+        self._side = functools.cache(self._choose_side)
 
     @property
     def original(self) -> SpeechSet:
@@ -119,13 +118,10 @@ class Plan:
         """Whether attacks with an extractor are tried on held-out speakers of a training set: those of attackers who train on
         the speech of a system, to choose between them; on original speech to see what the extractor can do, or to join scores.
         Never with an extractor that has learnt from these speakers."""
-        if not self.families("trials") or "trials" not in extractor.component.compared_as:
-            return False
-        if not extractor.can_be_judged:
-            return False
-        if learnt is not self.trainings.original:
-            return True
-        return self.evaluation.products.diagnostics or bool(self.evaluation.products.fusion)
+        is_tried = bool(self.families("trials")) and "trials" in extractor.component.compared_as
+        products = self.evaluation.products
+        has_use = learnt is not self.trainings.original or products.diagnostics or bool(products.fusion)
+        return is_tried and extractor.can_be_judged and has_use
 
     def pairs(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         """The extractors, each with a back end, that an attacker on a system has; without an attacker all that know original
@@ -182,33 +178,25 @@ class Plan:
         """The vectors of one side of a trial set, ``enrolment`` or ``trials``."""
         return self.features.vectors(speech, extractor, self._side(trial_set.name, side))
 
-    def _wanted_side(self, name: str, side: str) -> Wanted:
+    def _choose_side(self, name: str, side: str) -> Wanted:
         trial_set = self.data.trials[name]
         rows = self.rows(trial_set.enrolment_set if side == "enrolment" else name)
         table = trial_set.enrolment if side == "enrolment" else trial_set.trials
         return Wanted.of(rows[rows["utterance"].isin(set(table["utterance"]))])
 
-    def _paired(self, subset: str) -> Paired:
-        """The utterances of a trial set that are compared in pairs."""
+    def _pair(self, subset: str) -> Paired:
         rows = self.rows(subset)
         expected = len(rows) + sum(entry.set == subset for entry in self.data.dropped)
         return Paired(Wanted.of(rows), expected, digest(sorted(rows["utterance"])))
 
-    def _searched(self, trial_set: TrialSet) -> TrialSet:
+    def _complete(self, trial_set: TrialSet) -> TrialSet:
         """The list of a trial set with the trials that it lacks where a speaker is looked for among all candidates."""
         enrolled, tried = self.rows(trial_set.enrolment_set), self.rows(trial_set.name)
         owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
         models = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
         sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
-        return trials.complete_trials(
-            trial_set,
-            {model: owner[utterance] for model, utterance in models},
-            dict(zip(tried["utterance"], tried["speaker"])),
-            sexes,
-        )
-
-
-# ------------------------------------------------------------------------------------------------------------- attacks
+        owners = {model: owner[utterance] for model, utterance in models}
+        return trials.complete_trials(trial_set, owners, dict(zip(tried["utterance"], tried["speaker"])), sexes)
 
 
 @dataclass(frozen=True)
@@ -235,11 +223,6 @@ class Attack:
         """Whether the attacker anonymised the enrolment otherwise than the system does."""
         return any(speech.key.part == "enrolment" for speech in self.enrolled)
 
-    def pairs(self, plan: Plan) -> list[Pair]:
-        """The extractors that the attacker has, each with a back end in each of its ways."""
-        pairs = plan.pairs(self.attacker, self.system.system, self.name, "trials")
-        return [(extractor, variant) for extractor, scorer in pairs for variant in scorer.variants]
-
     def enrolments(self, plan: Plan, extractor: LoadedExtractor) -> Iterator[Attack]:
         """The attack with each enrolment that the attacker can have: anonymised under several draws; or, where several are asked for
         and there is one, under that one, and together with the original enrolment."""
@@ -254,16 +237,9 @@ class Attack:
 
     def cell(self, trial_set: TrialSet, comparer: Comparer) -> Cell:
         """What its rows on a trial set are about."""
-        return Cell(
-            trial_set.name,
-            self.condition,
-            self.system,
-            self.name,
-            comparer,
-            trial_set.digest,
-            across_sexes=trial_set.across_sexes,
-            enrolment=self.attacker.enrolment_request if self.attacker else "",
-        )
+        enrolment = self.attacker.enrolment_request if self.attacker else ""
+        about = trial_set.name, self.condition, self.system, self.name
+        return Cell(*about, comparer, trial_set.digest, trial_set.across_sexes, enrolment)
 
 
 @dataclass(frozen=True)
@@ -317,8 +293,10 @@ def list_attacks(plan: Plan, systems: Sequence[str]) -> Iterator[Attack]:
 
 
 def list_trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
-    """An attack on each trial set, with all that the attacker has."""
+    """An attack on each trial set, with all that the attacker has: extractors, each with a back end in each of its ways."""
+    pairs = plan.pairs(attack.attacker, attack.system.system, attack.name, "trials")
+    variants = [(extractor, variant) for extractor, scorer in pairs for variant in scorer.variants]
     for trial_set in plan.data.trials.values():
-        for extractor, scorer in attack.pairs(plan):
+        for extractor, scorer in variants:
             for enrolment in attack.enrolments(plan, extractor):
                 yield Trial(enrolment, trial_set, extractor, scorer)

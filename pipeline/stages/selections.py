@@ -92,12 +92,12 @@ class SelectPieces(Choice):
         for number, table in enumerate(tables):
             for name, row in table.row.items():
                 places.setdefault(name.partition("#")[0], []).append((number, row))
-        pieces = [
-            (f"{utterance}#{order}", speaker, place)
-            for utterance, speaker, sha in zip(wanted_rows["utterance"], wanted_rows["speaker"], wanted_rows["sha256"])
-            for order, place in enumerate(places[sha])
-        ]
-        chosen = vectors.gather(tables, [entry[2] for entry in pieces], [e[0] for e in pieces], [e[1] for e in pieces])
+        ids: list[str] = []
+        owners: list[str] = []
+        for utterance, speaker, sha in zip(wanted_rows["utterance"], wanted_rows["speaker"], wanted_rows["sha256"]):
+            ids += [f"{utterance}#{order}" for order in range(len(places[sha]))]
+            owners += [speaker] * len(places[sha])
+        chosen = vectors.gather(tables, [place for sha in wanted_rows["sha256"] for place in places[sha]], ids, owners)
         return Value(vectors.content(chosen), chosen)
 
 

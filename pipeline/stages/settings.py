@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -48,9 +49,7 @@ class Paths(ComponentSettings):
     @classmethod
     def _named(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
-            raise ValueError(
-                "an empty path would be the current folder: leave it out for the default, or write a folder"
-            )
+            raise ValueError("an empty path would be the current folder: write a folder, or leave it out")
         try:
             Path(value or ".").expanduser().resolve()
         except RuntimeError as error:  # links that lead to one another, or ~USER of nobody
@@ -269,37 +268,32 @@ class Evaluation:
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
-        more: dict[str, Any] = {
-            "averages": {label: chosen.numeric() for label, chosen in self.products.averages.items()}
+        products = self.products
+        groups: dict[str, Mapping[str, Any]] = {**self._groups(), "attacker": self.attackers}
+        numbers = {name: {label: each.numeric() for label, each in group.items()} for name, group in groups.items()}
+        more = {
+            "averages": {label: average.numeric() for label, average in products.averages.items()},
+            "derived": list(products.derived),
+            "report": products.report.numeric() if products.report != ReportSettings() else {},
         }
-        more["derived"] = list(self.products.derived)
-        more["report"] = self.products.report.numeric() if self.products.report != ReportSettings() else {}
         return {
             "dataset": self.dataset.numeric(),
             "train": self.train.settings.numeric() if self.train is not None else None,
-            "fusion": list(self.products.fusion),
-            "diagnostics": self.products.diagnostics,
+            "fusion": list(products.fusion),
+            "diagnostics": products.diagnostics,
             "allow_partial": self.execution.allow_partial,
-            "system": {label: chosen.numeric() for label, chosen in self.systems.items()},
-            "extractor": {label: chosen.numeric() for label, chosen in self.extractors.items()},
-            "attacker": {label: chosen.numeric() for label, chosen in self.attackers.items()},
-            "backend": {label: chosen.numeric() for label, chosen in self.backends.items()},
-            "metric": {label: chosen.numeric() for label, chosen in self.metrics.items()},
+            **numbers,
             # A run that forms nothing has the digest that it had before anything could be formed.
             **{name: value for name, value in more.items() if value},
         }
 
     def components(self) -> dict[str, Chosen[Any]]:
         """All chosen components that may have weights, by what messages call them."""
-        groups: dict[str, Mapping[str, Chosen[Any]]] = {
-            "system": self.systems,
-            "extractor": self.extractors,
-            "backend": self.backends,
-            "metric": self.metrics,
-        }
-        return {
-            f"{group} {label}": component for group, chosen in groups.items() for label, component in chosen.items()
-        }
+        groups = self._groups().items()
+        return {f"{group} {label}": component for group, chosen in groups for label, component in chosen.items()}
+
+    def _groups(self) -> dict[str, Mapping[str, Chosen[Any]]]:
+        return {"system": self.systems, "extractor": self.extractors, "backend": self.backends, "metric": self.metrics}
 
     @property
     def original(self) -> str:
@@ -315,16 +309,54 @@ class Evaluation:
         """Whether the run trains something on a system's anonymised speech: a back end, or an extractor that none is found of."""
         if not self.adapting:
             return False
-        if any(chosen.component.is_fitted(chosen.settings) for chosen in self.backends.values()):
+        is_fitted = any(chosen.component.is_fitted(chosen.settings) for chosen in self.backends.values())
+        if is_fitted or not self.models.adapted:
             return True
-        if not self.models.adapted:
-            return True
-        wanting = {
-            label: chosen for label, chosen in self.extractors.items() if (label, system) not in self.models.adapted
-        }
-        return any(chosen.component.adaptation(chosen.settings, self.train) is not None for chosen in wanting.values())
+        lacking = [chosen for label, chosen in self.extractors.items() if (label, system) not in self.models.adapted]
+        return any(chosen.component.adaptation(chosen.settings, self.train) is not None for chosen in lacking)
 
     @property
     def adapting(self) -> dict[str, AttackerSettings]:
         """The attackers whose models are trained on anonymised speech."""
         return {label: attacker for label, attacker in self.attackers.items() if attacker.adapts}
+
+
+OF_A_SEX = re.compile(r"(?P<stem>.+?)(?:[_-]trials)?[_-](?P<sex>f|m|female|male|women|men)(?P<rest>[_-].+)?")
+"""The name of a trial set of one sex."""
+OTHER_SEX = {"f": "m", "female": "male", "women": "men"}
+SEX_METRICS = ("eer", "d_ece")
+"""Metrics of which the mean of f and m is formed unless an average names its own."""
+
+
+def list_averages(evaluation: Evaluation, sets: Collection[str]) -> dict[str, Average]:
+    """The averages by label whose sets the data have: those that are configured, and the means of f and m that none of them covers."""
+    averages = {label: average for label, average in evaluation.products.averages.items() if has_sets(average, sets)}
+    if evaluation.products.report.mean_of_sexes:
+        for name, weights in means_of_sexes(sets, [average.weights for average in averages.values()]).items():
+            averages[name] = Average(subset=name, weights=weights, metrics=SEX_METRICS)
+    return averages
+
+
+def means_of_sexes(sets: Collection[str], covered: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """By name, the weights of the two trial sets of one corpus, one of each sex.
+
+    Args:
+        sets: names of the trial sets.
+        covered: weights of other means; a pair that is part of one of them is left to it.
+    """
+    others = [set(weights) for weights in covered]
+    means = {}
+    for name in sets:
+        match = OF_A_SEX.fullmatch(name)
+        if match is None or match["sex"] not in OTHER_SEX:
+            continue
+        pair = (name, name[: match.start("sex")] + OTHER_SEX[match["sex"]] + name[match.end("sex") :])
+        mean = f"{match['stem']}{match['rest'] or ''} (mean of f and m)"
+        if pair[1] in sets and mean not in sets and not any(set(pair) <= other for other in others):
+            means[mean] = dict.fromkeys(pair, 0.5)
+    return means
+
+
+def has_sets(average: Average, sets: Collection[str]) -> bool:
+    """Whether the data have all the sets of an average: else it is not formed at all."""
+    return set(average.weights) <= set(sets)

@@ -1,7 +1,6 @@
 """Checks of a submission: what is wrong with a folder of anonymised audio, and with the data set that it belongs to.
 
-The data set and the folders are read once, and everything that is wrong is said at once: of names and lists (files that are
-missing, too many or unclear, and what a submission is held against), then of what is heard in the files.
+Both are read once, and everything that is wrong is said at once: of names and lists, then of what is heard in the files.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from pipeline import audio
-from pipeline.datasets import corpus, cutting, external_copy, external_files, importers, resemblance
+from pipeline.datasets import corpus, cutting, external_copy, importers, resemblance
 from pipeline.datasets.audio_cache import NO_CACHE
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, TrialList, Utterance
@@ -34,10 +32,8 @@ from pipeline.submission.findings import (
     Check,
     Decoded,
     Named,
-    Pair,
     Report,
     Side,
-    Verdict,
     decode_files,
     make_check,
     make_row,
@@ -47,18 +43,13 @@ __all__ = ["COLUMNS", "Check", "Folder", "Named", "Report", "check_submission"]
 
 MIXED = re.compile(r"(^|_)mixed(_|$)")
 """Sets of both sexes are called so (VoicePrivacy Challenge 2026)."""
-_ROOTS = ("root", "swapped", "names", "own-table")
+_ROOTS = ("root", "names", "own-table")
 """Kinds of faults from which missing files follow."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder to check.
-
-    Attributes:
-        label: what the checks call it.
-        copy: where it lies.
-    """
+    """A folder to check, by what the checks call it."""
 
     label: str
     copy: Copy
@@ -90,43 +81,34 @@ def check_submission(
         return Report((Check("data", "", "wrong", data.findings, 0, text, data.mend),), (text,))
     training = any(folder.copy.training for folder in folders)
     rows = [row for row in rows if training or row.role != "train"]
-    cut = external_files.Cutting(recordings, threads)
+    everyone = [make_row(row) for row in rows]
+    wanted_by_folder = [
+        [row for row in everyone if (row["role"] == "train") == folder.copy.training] for folder in folders
+    ]
+    cut = external_copy.Cutting(recordings, threads)
+    columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
     copies = [
-        external_files.list_copy(folder.copy, _tabulate_wanted(rows, folder.copy.training), cut) for folder in folders
+        external_copy.list_copy(folder.copy, pd.DataFrame(wanted, columns=columns, dtype=object), cut)
+        for folder, wanted in zip(folders, wanted_by_folder)
     ]
     originals = [row.path for row in rows if row.path]
     anonymised = [path for copy in copies for _, path in copy.chosen]
     decoded = decode_files([*originals, *anonymised], threads, 3600 * settings.longest_hours)
     dropped, _ = corpus.check_files(listing, rows, {path: decoded[path].probe for path in originals})
     corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
-    everyone = [make_row(row) for row in rows]
     compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=cache)
-    sides = []
-    for folder, copy in zip(folders, copies):
-        wanted = [make_row(row) for row in _select_rows(rows, folder.copy.training)]
-        sides.append(Side(folder.label, folder.copy, wanted, everyone, copy, decoded, compare))
-    checks = [check for side in sides for check in _check_side(side, sides)]
+    sides = [
+        Side(folder.label, folder.copy, wanted, everyone, copy, decoded, compare)
+        for folder, wanted, copy in zip(folders, wanted_by_folder, copies)
+    ]
+    checks: list[Check] = []
+    for side in sides:
+        checks += [check(side) for check in CHECKS]
+        if side.copy.setting == "second_root":
+            same = [other for other in sides if other.copy.label == side.copy.label and other.copy.setting == "root"]
+            checks += [check_second_run(first, side) for first in same if not first.copy.training]
     checks += [check_data(listing.faults), check_cross_sex(listing.lists, listed)]
     return Report(tuple(checks), tuple(_describe_extent(sides, threads, training, time.monotonic() - begun)))
-
-
-def _select_rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
-    return [row for row in rows if (row.role == "train") == training]
-
-
-def _tabulate_wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
-    wanted: list[dict[str, Any]] = [make_row(row) for row in _select_rows(rows, training)]
-    columns = ["utterance", "speaker", "sex", "set", "role", "position", "path"]
-    return pd.DataFrame(wanted, columns=columns, dtype=object)
-
-
-def _check_side(side: Side, sides: Sequence[Side]) -> list[Check]:
-    """The checks of one folder."""
-    checks = [*check_files(side), *check_audio(side)]
-    if side.copy.setting == "second_root":
-        same = [other for other in sides if other.copy.label == side.copy.label and other.copy.setting == "root"]
-        checks += [check_second_run(first, side) for first in same if not first.copy.training]
-    return checks
 
 
 def _describe_extent(sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:
@@ -139,17 +121,12 @@ def _describe_extent(sides: Sequence[Side], threads: int, training: bool, second
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
             f"beside {sum(path is not None for path in {row['path'] for row in side.wanted})} originals"
         )
-        lines += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
+        lines += [f"{side.label}: {line}" for line in side.files.limits]
     lines.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
     return lines if training else [*lines, "training speech was not looked at (--training does)"]
 
 
 # ------------------------------------------------------------------------------------------------------- names and lists
-
-
-def check_files(side: Side) -> list[Check]:
-    """All of them."""
-    return [check_missing(side), check_extra(side), check_unclear(side)]
 
 
 def check_missing(side: Side) -> Check:
@@ -163,7 +140,11 @@ def check_missing(side: Side) -> Check:
     if listed.places or not listed.faults.has("ambiguous"):
         findings += [Named(str(row["utterance"]), str(row["set"]), "its set has no folder") for row in homeless]
     text = "; ".join(_describe_missing(side, Counter(finding.set for finding in findings)))
-    return make_check("missing", side.label, findings, len(side.wanted), summary=text, mend=_mend_missing(side))
+    kinds = side.files.faults
+    remedies = [kinds.kinds[kind][1] for kind in _ROOTS if kinds.has(kind)]
+    if not remedies and external_copy.find_elsewhere(side.files.missing, side.files.unused, side.copy.pattern):
+        remedies = [kinds.kinds["missing-audio"][1]]
+    return make_check("missing", side.label, findings, len(side.wanted), summary=text, mend="; ".join(remedies))
 
 
 def _describe_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
@@ -173,17 +154,8 @@ def _describe_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
     for name, count in sorted(lacking.items()):
         yield f"all {count} of {name}" if count == wanted[name] else f"{count} of {wanted[name]} of {name}"
     yield from (fault.what for fault in listed.faults.found if fault.kind in _ROOTS)
-    if not listed.faults.has("swapped"):
-        elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
-        yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
-
-
-def _mend_missing(side: Side) -> str:
-    kinds = side.files.faults
-    remedies = [kinds.kinds[kind][1] for kind in _ROOTS if kinds.has(kind)]
-    if not remedies and external_copy.find_elsewhere(side.files.missing, side.files.unused, side.copy.pattern):
-        remedies = [kinds.kinds["missing-audio"][1]]
-    return "; ".join(remedies)
+    elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
+    yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
 
 
 def check_extra(side: Side) -> Check:
@@ -191,18 +163,12 @@ def check_extra(side: Side) -> Check:
     folder, pattern = side.files.folder, side.copy.pattern
     # Several files of one utterance are none too many but unclear, and one in the folder of another set is missing in its own.
     meant = {pattern.wanted(row) for row, _ in (*side.files.refused, *side.files.missing)}
-    findings = [
-        Named(os.path.relpath(path, folder), _name_set(side, path), "belongs to no utterance")
-        for path in side.files.unused
-        if pattern.found(path.stem) not in meant
-    ]
+    findings = []
+    for path in side.files.unused:
+        if pattern.found(path.stem) not in meant:
+            sets = [name for name, place in side.files.places.items() if place in path.parents and place != folder]
+            findings.append(Named(os.path.relpath(path, folder), sets[0] if sets else "", "belongs to no utterance"))
     return make_check("extra", side.label, findings, len(findings) + len(side.files.chosen), "warning")
-
-
-def _name_set(side: Side, path: Path) -> str:
-    return next(
-        (name for name, place in side.files.places.items() if place in path.parents and place != side.files.folder), ""
-    )
 
 
 def check_unclear(side: Side) -> Check:
@@ -220,10 +186,6 @@ def check_unclear(side: Side) -> Check:
 # ------------------------------------------------------------------------------------------------------- the data set
 
 
-Utterances = Mapping[tuple[str, str], Utterance]
-"""By (set, utterance)."""
-
-
 def check_data(faults: Faults) -> Check:
     """What would keep a run from using the data set: its lists, labels that contradict the speakers, trials that stand twice."""
     findings = [Named(fault.where, "", fault.what) for fault in faults.found]
@@ -231,8 +193,8 @@ def check_data(faults: Faults) -> Check:
     return make_check("data", "", findings, 0, mend=mend)
 
 
-def check_cross_sex(lists: Sequence[TrialList], utterances: Utterances) -> Check:
-    """Lists over both sexes in which no pair crosses them: wrong if the name says that they are mixed."""
+def check_cross_sex(lists: Sequence[TrialList], utterances: Mapping[tuple[str, str], Utterance]) -> Check:
+    """Lists over both sexes in which no pair crosses them: wrong if the name says that they are mixed; utterances by (set, utterance)."""
     findings, wrong = [], False
     sexes = {row.speaker: row.sex for row in utterances.values() if row.speaker}
     for trials in lists:
@@ -250,30 +212,13 @@ def check_cross_sex(lists: Sequence[TrialList], utterances: Utterances) -> Check
         what = "is called mixed, and" if is_mixed else "has trial utterances of both sexes, and"
         if is_mixed and len(tried_sexes) == 1:
             what = f"is called mixed, holds utterances of sex {join_few(sorted(tried_sexes))} alone, and"
-        possible = _count_possible(models, sexes, tried)
-        findings.append(
-            Named(
-                trials.name,
-                trials.name,
-                f"{what} none of its {len(trials.trials)} trials crosses sexes ({possible} could)",
-            )
-        )
+        counts = Counter(sexes.get(model, "u") for model in models), Counter(tried.values())
+        possible = counts[0]["f"] * counts[1]["m"] + counts[0]["m"] * counts[1]["f"]
+        what += f" none of its {len(trials.trials)} trials crosses sexes ({possible} could)"
+        findings.append(Named(trials.name, trials.name, what))
         wrong = wrong or is_mixed
-    verdict: Verdict = "wrong" if wrong else "warning"
-    return make_check(
-        "cross_sex",
-        "",
-        findings,
-        len(lists),
-        verdict,
-        summary="; ".join(f"{finding.set} {finding.what}" for finding in findings),
-    )
-
-
-def _count_possible(models: set[str], sexes: Mapping[str, str], tried: Mapping[str, str]) -> int:
-    """How many pairs of a model and an utterance would cross sexes."""
-    enrolled, tried_counts = Counter(sexes.get(model, "u") for model in models), Counter(tried.values())
-    return enrolled["f"] * tried_counts["m"] + enrolled["m"] * tried_counts["f"]
+    text = "; ".join(f"{finding.set} {finding.what}" for finding in findings)
+    return make_check("cross_sex", "", findings, len(lists), "wrong" if wrong else "warning", text)
 
 
 # ------------------------------------------------------------------------------------------------------- what is heard
@@ -286,26 +231,17 @@ FEWEST_TOPS = 2
 _SILENT = ("no-speech", "cancelling")
 
 
-def check_audio(side: Side) -> list[Check]:
-    """All of them."""
-    every = [
-        check_unreadable, check_silent, check_duration, check_header, check_rate, check_bandwidth, check_zeros, check_clipping,
-        check_alike, check_unprotected, check_others,
-    ]  # fmt: skip
-    return [check(side) for check in every]
-
-
 def check_unreadable(side: Side) -> Check:
     """Files that cannot be decoded whole."""
-    return _of_kind(side, "unreadable", False)
+    return _check_probes(side, "unreadable", False)
 
 
 def check_silent(side: Side) -> Check:
     """Files that hold no speech: too short, silent, or with channels that cancel each other."""
-    return _of_kind(side, "silent", True)
+    return _check_probes(side, "silent", True)
 
 
-def _of_kind(side: Side, name: str, is_silent: bool) -> Check:
+def _check_probes(side: Side, name: str, is_silent: bool) -> Check:
     findings = [
         Named(str(row["utterance"]), str(row["set"]), probe.problem)
         for row, path in side.files.chosen
@@ -373,15 +309,12 @@ def check_bandwidth(side: Side) -> Check:
 
 def check_zeros(side: Side) -> Check:
     """Files that begin or end with more exact zeros than their originals."""
-    padded = [pair for pair in side.pairs if _padding(pair) >= audio.DIGITAL_SILENCE_MS]
+    least = audio.DIGITAL_SILENCE_MS
+    padded = [pair for pair in side.pairs if pair.mine.probe.silence_ms - pair.original.probe.silence_ms >= least]
     findings = [pair.named(f"{pair.mine.probe.silence_ms:g} ms of exact zeros at the ends") for pair in padded]
     longest = max((pair.mine.probe.silence_ms for pair in padded), default=0.0)
-    text = f"{audio.DIGITAL_SILENCE_MS:g} ms or more at an end, up to {longest:.3g} ms in all"
+    text = f"{least:g} ms or more at an end, up to {longest:.3g} ms in all"
     return make_check("zeros", side.label, findings, len(side.pairs), "warning", text)
-
-
-def _padding(pair: Pair) -> float:
-    return pair.mine.probe.silence_ms - pair.original.probe.silence_ms
 
 
 def check_clipping(side: Side) -> Check:
@@ -407,17 +340,16 @@ def check_alike(side: Side) -> Check:
     """Files that hold one sound where the originals are several."""
     groups = [group for group in resemblance.group_by_sound(*side.compared) if len(group) > 1]
     groups.sort(key=lambda group: sorted(str(row["utterance"]) for row in group))
-    findings = [
-        Named(str(row["utterance"]), str(row["set"]), f"the same audio as {_others(group, row['utterance'])}")
-        for group in groups
-        for row in group
-    ]
+    findings = []
+    for group in groups:
+        for row in group:
+            others = [
+                f"{other['utterance']} of {other['set']}" for other in group if other["utterance"] != row["utterance"]
+            ]
+            what = f"the same audio as {join_few(others, 3)}"
+            findings.append(Named(str(row["utterance"]), str(row["set"]), what))
     same = resemblance.find_identical(*side.compared)
     return make_check("alike", side.label, findings, same.files, summary="; ".join(same.sentences()))
-
-
-def _others(group: resemblance.Rows, utterance: str) -> str:
-    return join_few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
 
 
 def check_unprotected(side: Side) -> Check:
@@ -438,20 +370,12 @@ def check_others(side: Side) -> Check:
     """Files that hold the original of another utterance."""
     everyone, sounds = side.owners
     originals, rows, _, mine = side.compared
-    taken = resemblance.find_taken(everyone, originals, rows, sounds, mine)
-    findings = [
-        Named(
-            str(row["utterance"]),
-            str(row["set"]),
-            f"the original of {_owners(owners)}, of speaker {owners[0]['speaker']}",
-        )
-        for row, owners in taken
-    ]
+    findings = []
+    for row, owners in resemblance.find_taken(everyone, originals, rows, sounds, mine):
+        names = join_few([str(owner["utterance"]) for owner in owners], 3)
+        what = f"the original of {names}, of speaker {owners[0]['speaker']}"
+        findings.append(Named(str(row["utterance"]), str(row["set"]), what))
     return make_check("others", side.label, findings, len(side.pairs))
-
-
-def _owners(owners: resemblance.Rows) -> str:
-    return join_few([str(owner["utterance"]) for owner in owners], 3)
 
 
 def check_second_run(first: Side, second: Side) -> Check:
@@ -464,3 +388,10 @@ def check_second_run(first: Side, second: Side) -> Check:
         if before[pair.row["set"], pair.row["utterance"]] == pair.mine.probe.sound
     ]
     return make_check("second_run", second.label, findings, len(compared), "warning")
+
+
+CHECKS = (
+    check_missing, check_extra, check_unclear, check_unreadable, check_silent, check_duration, check_header, check_rate,
+    check_bandwidth, check_zeros, check_clipping, check_alike, check_unprotected, check_others,
+)  # fmt: skip
+"""Of one folder, in the order in which they are said."""

@@ -1,8 +1,4 @@
-"""What the checks of a submission stand on, and what they find.
-
-A submission lies beside the originals: which file stands for which utterance, and what one pass over each file shows. What a check
-found is said here, in which words, and the verdict over all checks.
-"""
+"""What the checks of a submission stand on (files beside their originals, one pass over each), and what they find, in which words."""
 
 from __future__ import annotations
 
@@ -18,17 +14,17 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from pipeline import audio
 from pipeline.datasets import probe as probing
-from pipeline.datasets.external_copy import Copy, Row
-from pipeline.datasets.external_files import CopyFiles
+from pipeline.datasets.external_copy import Copy, CopyFiles, Row
 from pipeline.datasets.listings import Utterance
 from pipeline.datasets.probe import Probe
 from pipeline.datasets.resemblance import Resemblance
 from pipeline.faults import escape_unprintable
 
-Verdict = Literal["ok", "warning", "wrong", "unknown"]
+Verdict = Literal["ok", "warning", "wrong"]
 COLUMNS = ("about", "check", "verdict", "set", "id", "what")
 
 
@@ -42,96 +38,8 @@ class Words:
 
 
 WORDS = {
-    "missing": Words(
-        "missing files",
-        "a run refuses the submission; with allow_partial=true it leaves the utterances out of every system, and numbers over fewer "
-        "trials do not compare with others",
-        "anonymise the utterances that are named and add their files",
-    ),
-    "extra": Words(
-        "extra files",
-        "nothing, for they are not used; but a file that was meant for an utterance is not used either",
-        "take them away, or name them after their utterances",
-    ),
-    "unclear": Words(
-        "ambiguous files",
-        "a run refuses the submission: it would have to guess which file is meant",
-        "keep one file for each utterance, in the folder itself",
-    ),
-    "unreadable": Words(
-        "unreadable files",
-        "a run refuses the submission, as for missing files",
-        "write the files that are named once more",
-    ),
-    "silent": Words(
-        "files without speech",
-        "a run refuses the submission: silence has no speaker, and would count as perfect privacy",
-        "look at what the anonymiser gave back for these utterances, and make them again",
-    ),
-    "duration": Words(
-        "duration changed",
-        "what was cut off is missing from privacy and utility alike; where the protocol asks for the length of the original, the "
-        "submission breaks it",
-        "pad or trim to the original's number of samples; files below half or above twice their length were cut off or run on",
-    ),
-    "header": Words(
-        "wrong sampling rate in the header",
-        "the speech plays too fast or too slow, and its voice is too high or too low: attackers miss it, which looks like privacy; a run "
-        "refuses files with as many samples as their original at another rate",
-        "write the files again with the rate that they were made at; if the lengths are meant, nothing",
-    ),
-    "rate": Words(
-        "sampling rate changed",
-        "files are resampled before features are taken; below 16 kHz they hold nothing above half their rate, where extractors listen too",
-        "write files at the rate of the original",
-    ),
-    "bandwidth": Words(
-        "narrow band",
-        "extractors that were trained on 8 kHz of bandwidth hear a telephone, which looks like privacy",
-        "give the system what it needs to write the whole band, or evaluate the originals cut to the same band beside it",
-    ),
-    "zeros": Words(
-        "digital silence at the ends",
-        "an extractor that does not trim exact zeros hears them: on VoicePrivacy 2024 that moves an EER by up to 2.8 points",
-        "nothing, if trim_zeros=true is used as the challenge does; else write files without padding",
-    ),
-    "clipping": Words(
-        "clipping",
-        "clipped speech is used as it is: distortion hides voices and words, and files of floats above full scale depend on who reads them",
-        "scale the waves down before they are written, and write 16-bit files",
-    ),
-    "alike": Words(
-        "identical audio under two ids",
-        "no number on such speech tells how private a system is: the same was given back for different speech",
-        "look for a loader that mixes up names or an anonymiser that falls back on one file, and make the files again",
-    ),
-    "unprotected": Words(
-        "files that are the original",
-        "these utterances were not anonymised: privacy is that of the original for them, whatever their level, offset and format; a run "
-        "refuses a system that leaves all of them so",
-        "anonymise them; if the system passes what it cannot treat, say so beside the numbers",
-    ),
-    "others": Words(
-        "original audio of another utterance",
-        "names and recordings do not belong together, and nothing was anonymised",
-        "look for a list that is shifted by a line, and make the files again",
-    ),
-    "second_run": Words(
-        "second run that repeats the first",
-        "what compares two runs compares recordings with themselves",
-        "anonymise once more with other random numbers, unless the system draws none",
-    ),
-    "data": Words(
-        "the data set itself",
-        "a run refuses the data set before any compute",
-        "mend the data set as said with each fault",
-    ),
-    "cross_sex": Words(
-        "missing cross-sex trials",
-        "without pairs across sexes the attacker is denied the easy non-targets that the protocol has: the EER comes out higher than it is "
-        "defined to be, and two lists under one name do not compare",
-        "add the pairs of a model and an utterance of the other sex, or name the set as the lists of one sex are named",
-    ),
+    name: Words(**words)
+    for name, words in yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8")).items()
 }
 
 
@@ -156,9 +64,7 @@ class Check:
     Attributes:
         name: key of :data:`WORDS`.
         about: the label of the submission; '' for the data set.
-        verdict: ``unknown`` where it could not be told.
-        findings: all that was found, in order.
-        total: of how many.
+        findings: all that was found, in order, of so many as ``total``.
         summary: what is to be said of all of it together.
         mend: what to do, where that is not always the same.
     """
@@ -206,12 +112,7 @@ def make_check(
 
 @dataclass(frozen=True)
 class Report:
-    """All checks of some submissions to one data set.
-
-    Attributes:
-        checks: those of each submission, then those of the data set.
-        measured: what was looked at, a sentence each.
-    """
+    """All checks of some submissions, then those of their data set; ``measured`` is what was looked at, a sentence each."""
 
     checks: tuple[Check, ...]
     measured: tuple[str, ...]
@@ -227,18 +128,12 @@ class Report:
     @property
     def verdict(self) -> str:
         """The last line."""
-        wrong, warnings, unknown = self.select("wrong"), self.select("warning"), self.select("unknown")
-        parts = []
-        if wrong:
-            titles = ", ".join(check.title for check in wrong)
-            parts.append(f"wrong: {len(wrong)} of {len(self.checks)} checks ({titles})")
-        else:
-            parts.append("nothing wrong")
-        if warnings:
-            parts.append(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}")
-        if unknown:
-            parts.append(f"{len(unknown)} could not be told ({', '.join(check.title for check in unknown)})")
-        return f"verdict: {', '.join(parts)}"
+        wrong, warnings = self.select("wrong"), self.select("warning")
+        titles = ", ".join(check.title for check in wrong)
+        first = f"wrong: {len(wrong)} of {len(self.checks)} checks ({titles})" if wrong else "nothing wrong"
+        return f"verdict: {first}" + (
+            f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''}" if warnings else ""
+        )
 
     def table(self) -> pd.DataFrame:
         """Everything that was found, a row each; columns :data:`COLUMNS`."""
@@ -259,13 +154,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What one pass shows of a file.
-
-    Attributes:
-        probe: as a run would find it.
-        peak: greatest absolute sample.
-        flat_tops: how often the wave stays at its greatest absolute sample for :data:`audio.CLIPPED_RUN` samples or more.
-    """
+    """What one pass shows of a file: its probe as a run would find it, its greatest absolute sample, and how often the wave stays
+    there for :data:`audio.CLIPPED_RUN` samples or more."""
 
     probe: Probe
     peak: float
@@ -281,9 +171,14 @@ def decode_files(paths: Iterable[Path], threads: int, longest_seconds: float = m
     unique = list(dict.fromkeys(paths))
     decoded: dict[Path, Decoded] = {}
     reported = time.monotonic()
+
+    def decode(path: Path) -> Decoded:
+        counter = TopCounter()
+        probe = probing.probe_file(path, longest_seconds, counter.add)
+        return Decoded(probe, counter.peak, counter.flat_tops)
+
     with ThreadPoolExecutor(max(1, threads)) as pool:
         try:
-            decode = functools.partial(_decode_file, longest_seconds)
             for path, result in zip(unique, pool.map(decode, unique), strict=True):
                 decoded[path] = result
                 if time.monotonic() - reported > PROGRESS_SECONDS:
@@ -293,12 +188,6 @@ def decode_files(paths: Iterable[Path], threads: int, longest_seconds: float = m
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return decoded
-
-
-def _decode_file(longest_seconds: float, path: Path) -> Decoded:
-    counter = TopCounter()
-    probe = probing.probe_file(path, longest_seconds, counter.add)
-    return Decoded(probe, counter.peak, counter.flat_tops)
 
 
 class TopCounter:
@@ -345,13 +234,11 @@ class Side:
     """One folder of anonymised audio.
 
     Attributes:
-        label: what the checks call it.
-        copy: where it lies.
         wanted: rows of the utterances that it should hold.
         everyone: rows of all utterances, whose originals a file may hold by mistake.
         files: what was found by name.
         decoded: every file, originals too.
-        compare: rows with their originals, as :func:`pipeline.datasets.resemblance.compare_with_originals`.
+        compare: as :func:`pipeline.datasets.resemblance.compare_with_originals`.
     """
 
     label: str
@@ -376,8 +263,8 @@ class Side:
     def compared(self) -> tuple[list[Row], list[Row], dict[str, str], dict[str, str]]:
         """The pairs as :mod:`pipeline.datasets.resemblance` takes them: rows of originals and of anonymised files, and what is heard in
         each by their digests."""
-        originals = [_as_row(pair.row, pair.row["path"], pair.original) for pair in self.pairs]
-        rows = [_as_row(pair.row, pair.path, pair.mine) for pair in self.pairs]
+        originals = [_as_row(pair.row, pair.row["path"], pair.original.probe) for pair in self.pairs]
+        rows = [_as_row(pair.row, pair.path, pair.mine.probe) for pair in self.pairs]
         sounds = {pair.original.probe.sha256: pair.original.probe.sound for pair in self.pairs}
         return originals, rows, sounds, {pair.mine.probe.sha256: pair.mine.probe.sound for pair in self.pairs}
 
@@ -385,10 +272,8 @@ class Side:
     def owners(self) -> tuple[list[Row], dict[str, str]]:
         """The sound originals of all utterances as rows, and what is heard in them by their digests."""
         probes = [(row, self.decoded[row["path"]].probe) for row in self.everyone if row["path"] is not None]
-        sound = [(row, probe) for row, probe in probes if not probe.kind]
-        return [{**row, "sha256": probe.sha256} for row, probe in sound], {
-            probe.sha256: probe.sound for _, probe in sound
-        }
+        rows = [{**row, "sha256": probe.sha256} for row, probe in probes if not probe.kind]
+        return rows, {probe.sha256: probe.sound for _, probe in probes if not probe.kind}
 
     @functools.cached_property
     def resemblance(self) -> Resemblance:
@@ -396,20 +281,12 @@ class Side:
         return self.compare(*self.compared)
 
 
-def _as_row(row: Row, path: Path, decoded: Decoded) -> Row:
+def _as_row(row: Row, path: Path, probe: Probe) -> Row:
     """A row of a manifest with what was heard in its file."""
-    probe = decoded.probe
     return {**row, "path": path, "sha256": probe.sha256, "samples": probe.samples, "sample_rate": probe.sample_rate}
 
 
 def make_row(listed: Utterance) -> Row:
     """An utterance of the data set as a row of a manifest without its audio; ``path`` is None where a fault was reported."""
-    return {
-        "utterance": listed.utterance,
-        "speaker": listed.speaker,
-        "sex": listed.sex,
-        "set": listed.set,
-        "role": listed.role,
-        "position": listed.position,
-        "path": listed.path,
-    }
+    names = ("utterance", "speaker", "sex", "set", "role", "position", "path")
+    return {name: getattr(listed, name) for name in names}

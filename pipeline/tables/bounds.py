@@ -5,14 +5,11 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import yaml
 
 from pipeline.files import TooLarge
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DEEPEST = 100
 """Levels of brackets or indentation in YAML."""
@@ -21,12 +18,9 @@ REPEATED = 10_000
 FREE = 256 << 20
 RATIO = 400
 """A Parquet file may unpack to so many times its size; trials with rounded scores reach 100. Below FREE bytes nobody minds."""
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 8}
-"""Bytes of a value in memory; of a text those beside its letters. Any other has 8 or a few more."""
 
 
 def depth(text: str) -> int:
-    """How deep the brackets of a text are nested."""
     return max(itertools.accumulate((character in "([{") - (character in ")]}") for character in text), default=0)
 
 
@@ -80,7 +74,7 @@ def check_parquet(source: BinaryIO) -> int:
     """Refuse a Parquet file that unpacks to far more than it is; it is at its beginning before and after.
 
     Returns:
-        The bytes that its columns take in memory, about.
+        The bytes that its columns take in memory, about: 8 a value, and what its pages hold.
 
     Raises:
         TooLarge: it does.
@@ -93,32 +87,8 @@ def check_parquet(source: BinaryIO) -> int:
     metadata = pq.read_metadata(source)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(number) for group in groups for number in range(metadata.num_columns)]
-    texts = sorted({column.path_in_schema for column in columns if column.physical_type == "BYTE_ARRAY"})
-    unpacked: int = sum(column.num_values * _WIDTHS.get(column.physical_type, 8) for column in columns)
-    if unpacked <= most and texts:
-        # A long text that repeats is stored once, so texts are looked at in the form in which they are stored.
-        source.seek(0)
-        file = pq.ParquetFile(source, read_dictionary=texts)
-        for group in range(metadata.num_row_groups):
-            read = file.read_row_group(group, columns=texts, use_threads=False)
-            unpacked += sum(_letters(chunk) for column in read.columns for chunk in column.chunks)
-            if unpacked > most:
-                break
+    unpacked: int = sum(max(8 * column.num_values, column.total_uncompressed_size) for column in columns)
     source.seek(0)
     if unpacked > most:
         raise TooLarge(errno.EFBIG, f"has {size:,} bytes and unpacks to more than {most:,}: no table shrinks like that")
     return unpacked
-
-
-def _letters(column: pa.Array) -> int:
-    """Bytes of the texts of a column."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(column.type):
-        lengths = pc.binary_length(column.dictionary)
-        return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
-    if pa.types.is_struct(column.type) or pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        inner = column.flatten()
-        return sum(map(_letters, inner)) if isinstance(inner, list) else _letters(inner)
-    return int(column.nbytes)

@@ -65,4 +65,4 @@ def frame(findings: Iterable[tuple[Mapping[str, str], Finding]]) -> pd.DataFrame
 def read(folder: Path) -> pd.DataFrame:
     """The findings in a run folder; none where there is no such file."""
     path = folder / TABLE
-    return run_files.read_parquet(path) if path.is_file() else frame([])
+    return run_files.read_columns(path, COLUMNS) if path.is_file() else frame([])

@@ -27,7 +27,9 @@ def text(table: pd.DataFrame, float_format: str) -> str:
     escaped, returns = table.rename(columns=_escaped), False
     for place, kind in enumerate(table.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            cells = _column(table.iloc[:, place])
+            column = table.iloc[:, place].astype(object)
+            # Of equal texts, of which tables are full, each is looked at once.
+            cells = column.map({cell: _escaped(cell) for cell in set(column.dropna())}, na_action="ignore").tolist()
             escaped.isetitem(place, np.array([*cells, None], object)[:-1])
             returns = returns or any(isinstance(cell, str) and "\r" in cell for cell in cells)
     # A carriage return is not quoted by itself, and ends a line for most readers.
@@ -53,13 +55,6 @@ def read(path: Path, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
         if kind is str:
             table.isetitem(place, [ESCAPED.sub("", cell) for cell in table.iloc[:, place]])
     return table
-
-
-def _column(column: pd.Series) -> list[Any]:
-    """The cells of a column; of equal texts, of which tables are full, each is looked at once."""
-    cells = column.to_numpy(dtype=object).tolist()
-    escaped = {cell: _escaped(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
-    return [escaped[cell] if isinstance(cell, str) else cell for cell in cells]
 
 
 def _escaped(cell: Any) -> Any:

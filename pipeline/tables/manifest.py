@@ -77,18 +77,13 @@ def digest(table: pd.DataFrame, columns: Sequence[str] = tuple(KEYED)) -> str:
     ``position`` is no part of it; what uses it (the seeding mode ``vpc2024``) adds it: ``digest(m, [*KEYED, "position"])``.
     """
     rows = table[list(columns)].sort_values(IDENTITY, kind="stable")
-    return digest_of(
-        "manifest", list(columns), [[_make_plain(value) for value in row] for row in rows.to_numpy(object)]
-    )
+    plain = [[value if isinstance(value, str) else int(value) for value in row] for row in rows.to_numpy(object)]
+    return digest_of("manifest", list(columns), plain)
 
 
 def seconds(table: pd.DataFrame) -> pd.Series:
     """Duration of each row in seconds."""
     return table["samples"] / table["sample_rate"]
-
-
-def _make_plain(value: Any) -> Any:
-    return value if isinstance(value, str) else int(value)
 
 
 def read(folder: Path, content: str = "") -> pd.DataFrame:
@@ -162,7 +157,8 @@ class Listing:
 
     def __init__(self, rows: pd.DataFrame, like: Listing | None = None) -> None:
         self.rows = rows
-        self._places: _Places = like._places if like is not None and _are_same(rows, like.rows) else _Places(rows)
+        is_same = like is not None and rows[IDENTITY].equals(like.rows[IDENTITY])
+        self._places: _Places = like._places if like is not None and is_same else _Places(rows)
 
     def matching(self, wanted: Wanted) -> pd.DataFrame:
         """The rows of what is wanted, in its order.
@@ -174,12 +170,7 @@ class Listing:
 
     def digests(self, wanted: Wanted) -> list[str]:
         """The ``sha256`` of the rows that :meth:`matching` gives; raises as it does."""
-        digests: list[str] = self._sha256[self._places.of(wanted)].tolist()
-        return digests
-
-    @functools.cached_property
-    def _sha256(self) -> np.ndarray:
-        return self.rows["sha256"].to_numpy(object)
+        return [str(sha256) for sha256 in self.rows["sha256"].to_numpy(object)[self._places.of(wanted)]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Listing, (self.rows,)
@@ -189,37 +180,23 @@ class _Places:
     """Where each (set, utterance) stands in a manifest."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
-        self._rows = rows
+        self._there = {identity: place for place, identity in enumerate(_identities(rows))}
         self._found: dict[Wanted, np.ndarray] = {}
 
     def of(self, wanted: Wanted) -> np.ndarray:
         """The places of what is wanted, in its order."""
         if wanted not in self._found:
-            self._found[wanted] = self._look(wanted)
+            identities = _identities(wanted.table)
+            missing = [identity[1] for identity in identities if identity not in self._there]
+            if missing:
+                names = missing[:3]
+                raise LookupError(f"{len(missing)} utterances are not in the manifest of the system, first {names}")
+            self._found[wanted] = np.array([self._there[identity] for identity in identities], int)
         return self._found[wanted]
-
-    def _look(self, wanted: Wanted) -> np.ndarray:
-        identities = _identities(wanted.table)
-        places = [self._there.get(identity, -1) for identity in identities]
-        if -1 in places:
-            missing = [utterance for (_, utterance), place in zip(identities, places) if place < 0]
-            raise LookupError(f"{len(missing)} utterances are not in the manifest of the system, first {missing[:3]}")
-        return np.array(places, int)
-
-    @functools.cached_property
-    def _there(self) -> dict[tuple[str, str], int]:
-        return {identity: place for place, identity in enumerate(_identities(self._rows))}
 
 
 def _identities(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return list(zip(*(rows[name].tolist() for name in IDENTITY)))
-
-
-def _are_same(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Whether two manifests have the same (set, utterance) in the same order."""
-    return len(first) == len(second) and all(
-        (first[name].to_numpy() == second[name].to_numpy()).all() for name in IDENTITY
-    )
 
 
 def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:

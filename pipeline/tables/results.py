@@ -8,7 +8,6 @@ depends on beside the system: numbers with equal signatures are comparable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,35 +81,20 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """The results rows of a run folder; those of schema 1 as rows of this one.
+    """The results rows of a run folder.
 
     Raises:
-        DataError: rows of a schema that is not known here, or a file that cannot be parsed.
+        DataError: rows of another schema, or a file that cannot be parsed.
     """
-    path = folder / "results.parquet"
-    table = run_files.read_parquet(path)
-    versions = set(table["schema_version"]) if "schema_version" in table.columns else {None}
-    if versions <= {1}:
-        return from_schema_1(table)
-    lacking = [column for column in COLUMNS if column not in table.columns]
-    if not versions <= {SCHEMA_VERSION} or lacking:
+    table = run_files.read_columns(folder / "results.parquet", COLUMNS)
+    if set(table["schema_version"]) - {SCHEMA_VERSION}:
         raise DataError(
-            f"the results are not of schema {SCHEMA_VERSION}"
-            + (f": they lack the columns {', '.join(lacking)}" if versions <= {SCHEMA_VERSION} else ""),
-            where=str(path),
+            f"the results are not of schema {SCHEMA_VERSION}",
+            where=str(folder / "results.parquet"),
             cause="the file comes from another version",
             remedy="read it with the version that wrote it, or run the evaluation again",
         )
-    return table[COLUMNS]
-
-
-def from_schema_1(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of schema 1 as rows of this schema; no number changes.
-
-    Raises:
-        ValueError: columns that schema 1 does not have, or rows with the same identity.
-    """
-    return frame(convert_schema_1(table))
+    return table
 
 
 # ---------------------------------------------------------------------------------------------------------- signatures
@@ -123,76 +107,10 @@ def make_signature(row: Mapping[str, Any], parameters: Mapping[str, Any]) -> str
         row: with ``metric``, ``variant``, ``estimator``, ``input_unit``, ``condition`` and ``attacker``.
         parameters: everything else by name; what is no text stands there as a digest.
     """
-    parts = [name_variant(row), row["condition"]]
+    name = ":".join(filter(None, [row["metric"], row["variant"]]))
+    more = (("estimator", row["estimator"]), ("input", row["input_unit"]))
+    parts = [name, *(f"{key}:{value}" for key, value in more if value), row["condition"]]
     if row["attacker"]:
         parts.append(f"attacker:{row['attacker']}")
     parts += [f"{name}:{value if isinstance(value, str) else digest(value)[:8]}" for name, value in parameters.items()]
     return "|".join([*parts, f"v:{__version__}"])
-
-
-def name_variant(row: Mapping[str, Any]) -> str:
-    """The first parts of a signature: which metric, which of its variants, by which estimator, on which unit of input."""
-    name = ":".join(filter(None, [row["metric"], row["variant"]]))
-    more = (("estimator", row["estimator"]), ("input", row["input_unit"]))
-    return "|".join([name, *(f"{key}:{value}" for key, value in more if value)])
-
-
-# ------------------------------------------------------------------------------------------------------------ schema 1
-
-BAND, CEILING = "null_band", "_ceiling"
-ESTIMATORS = ("empirical", "beta_binomial")
-RENAMED = {
-    "d_diag_signed": ("signed", ""),
-    "d_ece_op_oo_all_pairs": ("d_ece_op_oo", "all_pairs"),
-    "cllr_min_op_oo_all_pairs": ("cllr_min_op_oo", "all_pairs"),
-    "g_d_ece_all_pairs": ("g_d_ece", "all_pairs"),
-    "g_cllr_min_all_pairs": ("g_cllr_min", "all_pairs"),
-}
-"""Metric and variant of schema 2."""
-
-
-def convert_schema_1(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of schema 1 in the columns of schema 2, a row a value with all that belongs to it.
-
-    There the variant of a row also held its estimator and its unit of input (``empirical, segment``), null bands were rows of their
-    own (variant ``null_band`` or ``<variant>:null_band``) and so were ceilings (metric ``<metric>_ceiling``), some metrics had names
-    of their own beside the JSON keys of ``from-scores``, and ``reason`` held notes on values as well.
-    """
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
-    beside: list[tuple[tuple[str, ...], Mapping[Any, Any], dict[str, Any]]] = []
-    metrics = set(table["metric"])
-    old: Mapping[Any, Any]
-    for old in table.to_dict("records"):
-        about = tuple(str(old[name]) for name in ("run_id", *ABOUT))
-        metric, variant = str(old["metric"]), str(old["variant"])
-        bare = variant.removesuffix(BAND).removesuffix(":")
-        of_ceiling = metric.removesuffix(CEILING)
-        if variant in (BAND, f"{bare}:{BAND}"):
-            beside.append(((*about, metric, bare), old, {"null_low": old["low"], "null_high": old["high"]}))
-        elif metric != of_ceiling and of_ceiling in metrics:
-            beside.append(((*about, of_ceiling, variant), old, {"ceiling": old["value"]}))
-        else:
-            rows[(*about, metric, variant)] = _convert_row(old, metric, variant)
-    for key, old, more in beside:
-        if key not in rows:  # a band or a ceiling without its value is kept as it is
-            rows[key] = _convert_row(old, *key[-2:]) | dict.fromkeys(("value", "low", "high"), math.nan)
-        rows[key] |= more
-    return list(rows.values())
-
-
-def _convert_row(old: Mapping[Any, Any], metric: str, variant: str) -> dict[str, Any]:
-    """A row of its own; ``metric`` and ``variant`` without what says that it is a band or a ceiling."""
-    new: dict[str, Any] = {str(name): value for name, value in old.items() if name != "schema_version"}
-    estimator, _, unit = variant.partition(", ")
-    if estimator in ESTIMATORS:
-        new |= {"metric": metric, "variant": "", "estimator": estimator, "input_unit": unit}
-    else:
-        name, renamed = RENAMED.get(metric, (metric, variant))
-        new |= {"metric": name, "variant": renamed, "estimator": "", "input_unit": ""}
-    # A tag is a value in words. Other words beside no value (of a fit) do not stand for it.
-    valued = not math.isnan(old["value"]) or (old["unit"] == "tag" and bool(old["label"]))
-    new |= {"reason": "", "note": old["reason"]} if valued else {"reason": old["reason"], "note": ""}
-    begins = ":".join(filter(None, [old["metric"], old["variant"]]))
-    if str(old["signature"]).startswith(f"{begins}|"):
-        new["signature"] = name_variant(new) + str(old["signature"]).removeprefix(begins)
-    return new

@@ -138,6 +138,20 @@ def read_parquet(path: Path) -> pd.DataFrame:
         raise _make_unread_error(path, error) from error
 
 
+def read_columns(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Some columns of a table of a run folder; raises as :func:`read_parquet`, and DataError where it lacks some."""
+    table = read_parquet(path)
+    lacking = [column for column in columns if column not in table.columns]
+    if lacking:
+        raise DataError(
+            f"{path.name} lacks columns: {', '.join(lacking)}",
+            where=str(path),
+            cause="the file comes from another version",
+            remedy="read it with the version that wrote it, or run the evaluation again",
+        )
+    return table[[*columns]]
+
+
 def read_json(path: Path) -> Any:
     """What a JSON file of a run folder holds; raises as :func:`read_parquet`."""
     try:
@@ -176,11 +190,7 @@ def write_limits(folder: Path, limits: Sequence[str]) -> None:
 
 
 def read_limits(folder: Path) -> list[str]:
-    """The limits of a run; none of one that earlier versions made, but that it failed where it did.
-
-    Raises:
-        DataError: there is such a file, and it is no list.
-    """
+    """The limits of a run; raises DataError where the file is no list."""
     if not (folder / LIMITS_FILE).exists():
         return [FAILED_WITHOUT_LIMITS] if status.read(folder).get("state") == "failed" else []
     limits = read_json(folder / LIMITS_FILE)
@@ -196,8 +206,7 @@ def write_artefacts(rows: Iterable[Mapping[str, str]], store_root: Path, folder:
     """Write where the scores lie that the rows of a run were measured on.
 
     Args:
-        rows: identity of what was measured, the kind of scores that the family ``reads``, the name of the ``input`` and the
-            ``path`` of its artefact below the store.
+        rows: identity of what was measured, what the family ``reads``, the ``input`` and the ``path`` of its artefact below the store.
         store_root: the store.
         folder: the run folder.
     """
@@ -207,11 +216,7 @@ def write_artefacts(rows: Iterable[Mapping[str, str]], store_root: Path, folder:
 
 
 def read_artefacts(folder: Path) -> pd.DataFrame:
-    """The table that :func:`write_artefacts` wrote.
-
-    Raises:
-        DataError: the run was made by a version that wrote none.
-    """
+    """The table that :func:`write_artefacts` wrote; raises DataError where there is none."""
     if not (folder / ARTEFACTS_FILE).is_file():
         raise DataError(
             "this run does not say where its scores lie",
@@ -228,11 +233,7 @@ def locate_store_beside(folder: Path) -> Path:
 
 
 def find_store(folder: Path) -> Path:
-    """The store of a run folder: the one beside its ``runs``, or the one that it was made with.
-
-    Raises:
-        DataError: it says none.
-    """
+    """The store of a run folder: the one beside its ``runs``, or the one that it was made with; raises DataError where it says none."""
     if locate_store_beside(folder).is_dir():
         return locate_store_beside(folder)
     record = read_json(folder / STORE_FILE)

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,6 @@ class SharedTable:
 
     def __init__(self, folder: Path, schema: pa.Schema, key: str, age: str, most: int = 1_000_000) -> None:
         self.folder, self.schema, self.key, self.age, self.most = folder, schema, key, age, most
-        self._met: set[str] = set()
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows, some perhaps twice, with these columns. Pieces that are damaged are set aside, and it is said.
@@ -53,21 +52,9 @@ class SharedTable:
         Raises:
             OSError: the folder cannot be read.
         """
-        self._met.clear()
-        return self.news(columns)
-
-    def news(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of those pieces that this object has neither read nor written; also those of before, where they were merged with
-        new ones.
-
-        Raises:
-            OSError: as of :meth:`read`.
-        """
         names = list(columns) if columns is not None else self.schema.names
         empty = pa.schema([self.schema.field(name) for name in names]).empty_table()
-        pieces = self._pieces(names, self._met)
-        self._met.update(pieces)
-        return pa.concat_tables([empty, *pieces.values()])
+        return pa.concat_tables([empty, *self._pieces(names).values()])
 
     def add(self, rows: pa.Table) -> None:
         """Add rows.
@@ -97,10 +84,7 @@ class SharedTable:
         if len(rows) > self.most:
             newest = np.argsort(-rows[self.age].to_numpy(), kind="stable")[: self.most]
             rows = rows.take(pa.array(np.sort(newest)))
-        unmet = set(pieces) - self._met
         merged = self._write(rows)
-        if unmet:
-            self._met.discard(merged)
         for name in pieces:
             if name != merged:
                 _remove(self.folder / name)
@@ -114,7 +98,6 @@ class SharedTable:
         content = buffer.getvalue().to_pybytes()
         name = f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_atomically(self.folder / name, content)
-        self._met.add(name)
         return name
 
     def _listed(self) -> list[str]:
@@ -122,11 +105,11 @@ class SharedTable:
             return []
         return sorted(path.name for path in self.folder.iterdir() if _PIECE.fullmatch(path.name))
 
-    def _pieces(self, columns: list[str], but: Collection[str] = ()) -> dict[str, pa.Table]:
+    def _pieces(self, columns: list[str]) -> dict[str, pa.Table]:
         pieces: dict[str, pa.Table] = {}
         bad: dict[str, str] = {}
         for _ in range(_ATTEMPTS):
-            listed = [name for name in self._listed() if name not in bad and name not in but]
+            listed = [name for name in self._listed() if name not in bad]
             pieces = {name: pieces[name] for name in listed if name in pieces}
             for name in listed:
                 if name not in pieces:

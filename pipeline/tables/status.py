@@ -6,7 +6,6 @@ sent to a cluster it has the jobs, and it goes on as long as one of them does.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import slurm
-from pipeline.errors import FULL
 from pipeline.files import read_clock, read_memory, read_regular, write_atomically
 from pipeline.processes import is_dead, is_of_another_boot, read_owner
 from pipeline.tables import records
@@ -51,35 +49,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, record: Mapping[str, Any]) -> None:
-    """Replace the record. On a full disk it is written over the old one, where there is room for it.
-
-    Raises:
-        OSError: there is none.
-    """
-    text = records.encode_signed(record)
-    try:
-        write_atomically(folder / FILE, text)
-    except OSError as error:
-        if error.errno not in FULL or not (folder / FILE).is_file():
-            raise
-        _write_over(folder / FILE, text.encode(), error)
-
-
-def _write_over(path: Path, content: bytes, error: OSError) -> None:
-    """A file system takes the same blocks again, and a short text has one of its own."""
-    with path.open("r+b", buffering=0) as stream:
-        old = stream.read()
-        try:
-            stream.seek(0)
-            if stream.write(content) != len(content):
-                raise error
-            stream.truncate()
-            os.fsync(stream.fileno())
-        except OSError:
-            stream.seek(0)
-            stream.write(old)
-            stream.truncate(len(old))
-            raise error from None
+    """Replace the record; raises OSError where it cannot be written."""
+    write_atomically(folder / FILE, records.encode_signed(record))
 
 
 def in_words(record: Mapping[str, Any]) -> str:

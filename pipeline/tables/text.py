@@ -1,14 +1,11 @@
 """The one way in which a text table that somebody else wrote is read: wav.scp, trials, SPEAKERS.TXT, xvector.scp and their like.
 
-A byte order mark, line ends of Windows, blanks at line ends and empty lines change nothing. UTF-16, Latin-1 and lines that end in
-carriage returns alone are refused with the command that converts the file. Only regular files of a bounded size are opened
-(:mod:`pipeline.files`). Ids are NFC, so that a name typed on one system and copied from another is one name. Labels are any pair of
-:data:`LABEL_PAIRS`.
+A byte order mark, line ends of Windows, blanks at line ends and empty lines change nothing. Other encodings are refused with what
+converts the file. Only regular files of a bounded size are opened. Ids are NFC, so that a name is one name wherever it was typed.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,8 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pipeline.faults import UNSEEN, Faults, escape_unprintable
-from pipeline.files import NotRegular, TooLarge, read_regular, write_replace_command
-from pipeline.names import make_id
+from pipeline.files import NotRegular, TooLarge, read_regular
 
 LONGEST = 2 << 30
 """Bytes of a text table: a list of some thirty million trials. What is longer is another file, or one with holes."""
@@ -76,22 +72,14 @@ def text(path: Path, longest: int = LONGEST, undecodable: Literal["strict", "rep
         raise Unreadable("not-a-file", str(error.strerror)) from None
     except TooLarge as error:
         raise Unreadable("too-large", str(error.strerror)) from None
-    return decoded(data, path, undecodable)
-
-
-def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] = "strict") -> str:
-    """The text of some bytes; ``path`` stands in the command that would convert them.
-
-    Raises:
-        Unreadable: they are no text in UTF-8.
-    """
-    encoding = _wide(data)
-    if encoding:
-        raise Unreadable("encoding", f"is {encoding}, not UTF-8: {_convert(path, encoding)}")
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            raise Unreadable("encoding", f"is {encoding}, not UTF-8: {_convert(path, encoding)}")
     zeros = data.count(b"\0")
     if zeros > _SOME_ZEROS:
         number = data.count(b"\n", 0, data.find(b"\0")) + 1
-        raise Unreadable("malformed", f"{zeros:,} zero bytes: this is no text table, or a damaged one", number)
+        what = f"{zeros:,} zero bytes: this is no text table, or a damaged one, or UTF-16 without a mark"
+        raise Unreadable("malformed", what, number)
     try:
         content = data.decode("utf-8-sig", undecodable)
     except UnicodeDecodeError as error:
@@ -102,9 +90,7 @@ def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] =
         what = f"not UTF-8 text: the byte 0x{bad:02x} in line {number}; if it is {likely}: {_convert(path, likely)}"
         raise Unreadable("encoding", what, number) from None
     if "\r" in content and "\n" not in content and "\r" in content.rstrip("\r"):
-        name = shlex.quote(str(path))
-        command = write_replace_command(path, f"tr '\\r' '\\n' < {name} > {shlex.quote(f'{path}.new')}")
-        raise Unreadable("encoding", f"its lines end in carriage returns alone: {command}")
+        raise Unreadable("encoding", "its lines end in carriage returns alone: save it with line feeds")
     return content
 
 
@@ -139,47 +125,11 @@ def not_an_id(identifier: str) -> str:
     return ""
 
 
-def renamed(path: Path) -> str:
-    """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
-    kept = "".join(character for character in make_id(path.name) if not not_an_id(character))
-    return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
-
-
-def _typed(path: Path) -> str:
-    """A path as a word of a shell, made of characters that can be seen."""
-    name = str(path)
-    if name.isprintable() and not UNSEEN.search(name):
-        return shlex.quote(name)
-    literal = name.replace("\\", "\\\\").replace("%", "%%")
-    seen = "".join(
-        "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
-        if not character.isprintable() or UNSEEN.match(character)
-        else character
-        for character in literal
-    )
-    return f'"$(printf {shlex.quote(seen)})"'
-
-
 def find_label_pair(labels: Iterable[str]) -> tuple[str, str] | None:
     """The words for target and non-target of which some labels are; None if there is no such pair."""
     words = {label.lower() for label in labels}
     return next((pair for pair in LABEL_PAIRS if words <= set(pair)), None)
 
 
-def _wide(data: bytes) -> str:
-    """UTF-16 or UTF-32, by its mark or because every other byte of its beginning is zero; '' for anything else."""
-    for mark, encoding in _MARKS.items():
-        if data.startswith(mark):
-            return encoding
-    start = data[:200]
-    if len(start) >= 4:
-        for first, encoding in ((1, "UTF-16LE"), (0, "UTF-16BE")):
-            zeros, others = start[first::2], start[1 - first :: 2]
-            if zeros.count(0) > 0.7 * len(zeros) and others.count(0) < 0.1 * len(others):
-                return encoding
-    return ""
-
-
 def _convert(path: Path, encoding: str) -> str:
-    new = shlex.quote(f"{path}.utf8")
-    return write_replace_command(path, f"iconv -f {encoding} -t UTF-8 {shlex.quote(str(path))} > {new}", "utf8")
+    return f"convert it with iconv -f {encoding} -t UTF-8 {shlex.quote(str(path))}"

@@ -149,7 +149,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--crop", type=float, default=3.0, help="seconds")
     parser.add_argument("--speakers", type=int, default=SPEAKERS)
     parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16")
-    parser.add_argument("--compile", action="store_true", help="torch.compile; it takes minutes before the first step")
     chosen = parser.parse_args(arguments)
 
     import torch
@@ -177,7 +176,7 @@ def training(chosen: argparse.Namespace, card: str, on_gpu: bool) -> int:
     settings = EmbeddingSettings(
         architecture="ecapa", channels=(chosen.channels,) * 4, aggregation=3 * chosen.channels, embedding=192, attention=128,
         batch=batch, micro_batch=chosen.micro or batch, crop_seconds=chosen.crop, speeds=(1.0,), held_out=0.0,
-        steps=chosen.warm_up + chosen.steps, precision=chosen.precision, compile=chosen.compile, threads=2 if on_gpu else 1,
+        steps=chosen.warm_up + chosen.steps, precision=chosen.precision, threads=2 if on_gpu else 1,
     )  # fmt: skip
     settings = Trainer.resolved(settings, "ecapa", chosen.speakers, 0.0)
     print(f"{card}, {machine()}, {commit()}")

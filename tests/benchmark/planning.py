@@ -24,7 +24,7 @@ from pipeline.evaluation.planned import describe_plan
 from pipeline.host import collect_seldom
 from pipeline.protocol import trials
 from pipeline.seeds import digest
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import SpeechKey
 from pipeline.stages.settings import Machine
 from pipeline.tables import manifest
 from tests import key_table

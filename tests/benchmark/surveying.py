@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -22,9 +23,7 @@ def survey(runs: int = 3) -> list[Row]:
     asked = paths(FILES) * TIMES
 
     def once(workers: int) -> Callable[[], object]:
-        return lambda: list(
-            parallel.run_parallel(parallel.WorkQueue(asked, parallel.CHUNK_FILES), len(asked), workers, 1e9)
-        )
+        return lambda: list(parallel.run_parallel(asked, workers, functools.partial(parallel.look_at_files, 1e9)))
 
     one, two = interleaved([once(1), once(2)], runs, time.perf_counter)
     note = f"{len(asked)} looks at FLAC and MP3 files on two cores, the start of the processes included; to one core"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,44 +92,6 @@ def test_the_console_script_and_the_module_are_one_entry() -> None:
     if not script.is_file():
         pytest.skip("the console script is not installed")
     assert "from voice_privacy.__main__ import main" in script.read_text()
-
-
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """Twice as many processes that do nothing, busily, as this one may have cores."""
-    loop = [sys.executable, "-c", "while True: pass"]
-    loops = [subprocess.Popen(loop) for _ in range(2 * len(os.sched_getaffinity(0)))]
-    try:
-        yield
-    finally:
-        for each in loops:
-            each.kill()
-            each.wait()
-
-
-@pytest.mark.slow
-def test_four_hundred_calls_under_load_end_well(tmp_path: Path, busy: None) -> None:
-    speakers = [f"s{number}" for number in range(6)]
-    trials = [(model, f"{who}-{k}", model == who) for model in speakers for who in speakers for k in range(4)]
-    (tmp_path / "trials").write_text(
-        "".join(f"{model} {utterance} {'target' if same else 'nontarget'}\n" for model, utterance, same in trials)
-    )
-    (tmp_path / "scores").write_text(
-        "".join(
-            f"{model} {utterance} {same + 0.7 * (place % 5)}\n" for place, (model, utterance, same) in enumerate(trials)
-        )
-    )
-    command = [sys.executable, "-m", "pipeline", "from-scores", "trials", "--scores", "scores", "--trials", "trials",
-               "--replicates", "0", "--json", "-"]  # fmt: skip
-
-    def call(number: int) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-
-    with ThreadPoolExecutor(4) as several:
-        done = list(several.map(call, range(400)))
-    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 400
-    assert len({one.stdout for one in done}) == 1
-    assert json.loads(done[0].stdout)["n_target"] == 24
 
 
 def test_names_send_no_commands_to_a_terminal() -> None:

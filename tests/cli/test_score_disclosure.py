@@ -97,16 +97,6 @@ def test_slopes_from_the_other_speakers_are_the_default(name: str, call: Call) -
     assert got["interval"]["pi_link"]["2"] and got["interval"]["rank_llr"]["rank_one"]
 
 
-def test_slopes_from_development_speakers(call: Call) -> None:
-    name = "unbalanced_7"
-    want = SETS[name]["expected"]["lid"]["from_dev"]
-    options = [*files(name), *files(SETS[name]["dev"], "dev-", named="d"), "--replicates", 0]
-    for slope, key in (("softmax", "softmax_pseudo"), ("published", "published")):
-        got = found(call, *options, "--slope", slope)
-        close(got["slope"]["value"], want[key]["w"])
-        close(got["lid"]["alid"], want[key]["alid"])
-
-
 def test_distances_are_negated_and_recognised(call: Call) -> None:
     upright = found(call, *files("balanced_8x6"), "--replicates", 0)
     options = files("balanced_8x6", sign=-1.0)
@@ -160,27 +150,17 @@ def test_attributes_of_speakers_and_of_utterances(call: Call) -> None:
     # Without a value for candidates, of trials that differ within a speaker.
     Path("utt2mood").write_text("".join(f"u{i:03} group{c}\n" for i, c in enumerate(moods)))
     status, out, err = call(*options, "--utt2attr", "utt2mood")
-    assert (status, out) == (3, "") and "candidates have no value" in err and "give every candidate" in err
+    assert (status, out) == (3, "") and "ids have no value" in err and "give every candidate" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--slope", "softmax"], 2, "--dev-scores --dev-input2spk --dev-reference2spk is not given"),
-        (["--slope", "-1"], 2, "none of loso, softmax, published, actual"),
-        (["--dev-scores", "scores"], 2, "learns nothing from them"),
+        (["--slope", "-1"], 2, "none of loso, actual"),
         (["--lengths", "0"], 2, "whole number from 1 on"),
         (["--lengths", "7"], 3, "no speaker has 7 trials"),
-        (["--spk2attr", "input2spk"], 3, "8 candidates have no value: s00, s01"),
-        (["--utt2attr", "classes"], 3, "48 trials have no value: u000, u001"),
-        (
-            [
-                "--slope", "softmax", "--dev-scores", "scores", "--dev-input2spk", "input2spk", "--dev-reference2spk",
-                "reference2spk",
-            ],
-            3,
-            "8 speakers stand among those to learn from",
-        ),
+        (["--spk2attr", "input2spk"], 3, "8 ids have no value: s00, s01"),
+        (["--utt2attr", "classes"], 3, "48 ids have no value: u000, u001"),
     ],
 )  # fmt: skip
 def test_refusals(arguments: list[str], status: int, said: str, call: Call) -> None:

@@ -58,5 +58,5 @@ def test_names_that_are_no_attributes_are_refused() -> None:
     for names, said in ((["sex"], "known without"), (["a", "a"], "once"), (["../x"], "names a table")):
         with pytest.raises(ValueError, match=said):
             DatasetSettings(name="kaldi", attributes=names)
-    with pytest.raises(ValueError, match="Kaldi sets"):
+    with pytest.raises(ValueError, match="dataset=kaldi"):
         DatasetSettings(name="folders", attributes=["accent"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import os
@@ -304,11 +303,7 @@ def test_other_rules_start_anew_and_the_old_ones_are_forgotten_in_time(
 
 
 def test_damage_is_said_once_and_made_good(
-    tmp_path: Path,
-    folder: Path,
-    settles_soon: Callable[[], None],
-    asked: list[Path],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, folder: Path, settles_soon: Callable[[], None], asked: list[Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = wav(tmp_path / "a.wav")
     settles_soon()
@@ -473,86 +468,3 @@ def test_where_processes_cannot_look_threads_do(
 
 def _refused(*_: object) -> None:
     raise OSError(28, "No space left on device", "/dev/shm")
-
-
-TAKING_TURNS = """
-import sys
-import time
-from pathlib import Path
-from pipeline.datasets import audio_cache, parallel
-me, other = sys.argv[4], sys.argv[5]
-turns = Path(sys.argv[6])
-parallel.RACY_NS, audio_cache.KEEP_SECONDS, audio_cache.PATIENCE, parallel._AHEAD = int(sys.argv[1]), -1.0, 0, 1
-parallel.WorkQueue.__init__.__defaults__ = (1, me)
-plain, count = parallel.look_at_file, 0
-def look(path, longest):
-    # A look at a time in each of both, as if they had started together and were equally fast.
-    global count
-    (turns / f"{me}-{count}").touch()
-    while not ((turns / f"{other}-{count}").exists() or (turns / f"{other}-ended").exists()):
-        time.sleep(0.001)
-    count += 1
-    return plain(path, longest)
-parallel.look_at_file = look
-found = audio_cache.AudioCache(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
-(turns / f"{me}-ended").touch()
-print(count)
-for path, probe in found.items():
-    print(path, probe)
-"""
-
-
-def test_two_starts_at_the_same_moment_share_the_files(
-    tmp_path: Path, folder: Path, settles_soon: Callable[[], None]
-) -> None:
-    paths = data(tmp_path / "data", 60)
-    (tmp_path / "turns").mkdir()
-    settles_soon()
-
-    def start(me: str, other: str) -> subprocess.Popen[str]:
-        given = [str(TICK_NS), str(folder), str(tmp_path / "data"), me, other, str(tmp_path / "turns")]
-        return subprocess.Popen([sys.executable, "-c", TAKING_TURNS, *given], stdout=subprocess.PIPE, text=True)
-
-    both = [start("one", "two"), start("two", "one")]
-    said = [one.communicate()[0].splitlines() for one in both]
-    looks = [int(lines[0]) for lines in said]
-    # Each sees what the other has kept, but for the file that it looks at meanwhile.
-    assert len(paths) <= sum(looks) <= 1.15 * len(paths) and min(looks) >= 20
-    assert said[0][1:] == said[1][1:] == [f"{path} {probing.probe_file(path)}" for path in paths]
-
-
-def test_what_a_killed_start_had_begun_is_looked_at_by_the_other(
-    tmp_path: Path, folder: Path, settles_soon: Callable[[], None], asked: list[Path]
-) -> None:
-    """There are no claims: what it kept is taken over, and nothing that it had begun is waited for."""
-    paths = data(tmp_path / "data", 60)
-    (tmp_path / "turns").mkdir()
-    settles_soon()
-    given = [str(TICK_NS), str(folder), str(tmp_path / "data"), "one", "two", str(tmp_path / "turns")]
-    for turn in range(20):
-        (tmp_path / "turns" / f"two-{turn}").touch()
-    killed = subprocess.Popen([sys.executable, "-c", TAKING_TURNS, *given], stdout=subprocess.PIPE, text=True)
-    while not (tmp_path / "turns" / "one-20").exists():
-        assert killed.poll() is None
-    killed.kill()
-    killed.communicate()
-    found = AudioCache(folder).probes(paths)
-    assert len(asked) == len(set(asked)) == 40
-    assert found == {path: probing.probe_file(path) for path in paths}
-
-
-def test_files_that_are_left_are_taken_once_and_in_their_order() -> None:
-    paths = [Path(f"/{number}") for number in range(100)]
-    left = parallel.WorkQueue(paths, 7, "any")
-    taken = [left.take(), left.take()]
-    left.drop(paths[40:60])
-    left.give_back(taken.pop())
-    taken += iter(left.take, [])
-    flat = [path for more in taken for path in more]
-    assert len(flat) == len(set(flat)) and set(paths) - set(paths[40:60]) <= set(flat)
-    onward = [
-        one[0] == paths[paths.index(before[-1]) + 1]
-        for before, one in itertools.pairwise(taken)
-        if before[-1] != paths[-1]
-    ]
-    assert sum(onward) > len(onward) / 2 and not left.paths()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +51,7 @@ def test_a_copy_of_tables_alone_is_read_where_they_say(tmp_path: Path, original:
     found = read(tables(tmp_path, original, line), original)
     expected = [str(tmp_path / ELSEWHERE.format(set=row.set, utterance=row.utterance)) for row in original.itertuples()]
     assert found.manifest["path"].tolist() == expected
-    assert found.limits == () and found.notes[0].startswith("10 files lie where the copy's own wav.scp says, e.g. ")
+    assert found.limits == () and found.notes == ()
 
 
 def test_no_command_of_a_copy_is_run(
@@ -116,57 +114,20 @@ def test_the_table_of_the_originals_is_none_of_the_copys(
     audio(tmp_path, original, "data/{set}_anon/wav/{utterance}.wav")
     found = read(data, original)
     assert all("_anon/wav/" in path for path in found.manifest["path"])
-    note = found.notes[0]
-    assert (
-        found.limits == ()
-        and note.startswith("wav.scp of t_enrolls_anon, t_trials_f_anon is not used")
-        and "original recordings" in note
-    )
+    assert found.limits == ()
 
 
-def sed(text: str) -> str:
-    (command,) = re.findall(r"sed -i\.bak .*", text)
-    return command
-
-
-def test_paths_of_another_machine_are_one_fault_with_the_command_that_mends_it(
+def test_paths_of_another_machine_are_one_fault(
     tmp_path: Path, original: pd.DataFrame, refused: Callable[..., PipelineError]
 ) -> None:
     audio(tmp_path, original, ELSEWHERE)
     data = tables(tmp_path, original, f"/home/me/a.b[1]/{ELSEWHERE}")
-    before = (data / "t_enrolls_anon" / "wav.scp").read_text()
     error = refused(read, data, original)
     (fault,) = error.faults
     assert (
         "no file of 10 utterances is in " in fault.what
         and "none of the 10 absolute paths of wav.scp exists" in fault.what
     )
-    subprocess.run(["sh", "-c", sed(fault.what)], check=True)
-    assert set(read(data, original).manifest["path"]) == {
-        str(tmp_path / ELSEWHERE.format(set=row.set, utterance=row.utterance)) for row in original.itertuples()
-    }
-    assert (data / "t_enrolls_anon" / "wav.scp.bak").read_text() == before
-
-
-def test_originals_of_another_machine_are_one_fault_too(tiny: Tiny, refused: Callable[..., PipelineError]) -> None:
-    for content in tiny.tables.values():
-        content["wav.scp"] = [line.replace(" ", " /mnt/there/") for line in content["wav.scp"]]
-    error = refused(importers.read_data_set, tiny.save().settings())
-    (fault,) = error.faults
-    assert "none of the 10 absolute paths of wav.scp exists" in fault.what
-    subprocess.run(["sh", "-c", sed(fault.what)], check=True)
-    assert len(importers.read_data_set(tiny.settings()).manifest) == 10
-
-
-def test_no_command_where_two_readings_are_possible(tiny: Tiny, refused: Callable[..., PipelineError]) -> None:
-    tiny.tables["t_enrolls"]["wav.scp"] = [f"{line.split()[0]} /there/{line.split()[0]}.wav" for line in
-                                           tiny.tables["t_enrolls"]["wav.scp"]]  # fmt: skip
-    tiny.save()
-    for folder in (tiny.root, tiny.root.parent):
-        for name in ("a-e0", "a-e1", "b-e0", "b-e1"):
-            soundfile.write(folder / f"{name}.wav", noise(f"{folder} {name}"), RATE)
-    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
-    assert "none of the 4 absolute paths" in fault.what and "sed" not in fault.what
 
 
 def test_a_link_out_of_the_corpus_is_one_fault_with_its_option(
@@ -178,6 +139,6 @@ def test_a_link_out_of_the_corpus_is_one_fault_with_its_option(
     (tiny.root / "wav").symlink_to(tmp_path / "disk")
     error = refused(importers.read_data_set, tiny.settings())
     assert [fault.kind for fault in error.faults] == ["leaves-root"] * 2, "one a table"
-    assert f"by the link {tiny.root}/wav -> {tmp_path}/disk, and so do 3 more paths" in error.faults[0].what
+    assert "and so do 3 more paths" in error.faults[0].what
     assert "dataset.follow_links=true" in error.remedy
     assert len(importers.read_data_set(tiny.settings(follow_links=True)).manifest) == 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -28,9 +27,8 @@ DECODE = {
     "flac -c -d a.flac -s |": "a.flac",
     "flac -sdc -- -a.flac |": "-a.flac",
     "flac -c -d -s a.flac 2>/dev/null |": "a.flac",
-    "flac -c -d -s 'two words/it'\\''s.flac' |": "two words/it's.flac",
-    'flac -c -d -s "two \\"words\\" \\$x.flac" |': 'two "words" $x.flac',
-    "flac -c -d -s two\\ words.flac |": "two words.flac",
+    "flac -c -d -s 'two words/$x.flac' |": "two words/$x.flac",
+    'flac -c -d -s "two words/it.flac" |': "two words/it.flac",
     # as VPC 2020's B2 writes it, and without its options
     "sox data/x_anon/wav/d/u.wav -t wav -R -b 16 - |": "data/x_anon/wav/d/u.wav",
     "sox a.wav -t wav - |": "a.wav",
@@ -40,8 +38,6 @@ DECODE = {
     "sph2pipe -f wav a.sph |": "a.sph",
     "sph2pipe -f wav -p -c 1 a.sph |": "a.sph",
     "cat a.wav |": "a.wav",
-    "ffmpeg -i a.wav -f wav - |": "a.wav",
-    "ffmpeg -loglevel error -nostdin -i a.mp3 -f wav -ar 16000 -ac 1 -acodec pcm_s16le pipe:1 |": "a.mp3",
 }
 MORE = {
     "flac -c -d -s a.flac | sox - -t wav - rate 8000 |": "several commands",
@@ -53,7 +49,8 @@ MORE = {
     "flac -c -d -s ~/a.flac |": "the home of somebody",
     "flac -c -d -s < a.flac |": "input or output from elsewhere",
     "flac -c -d -s 'a.flac |": "quotes that do not close",
-    "flac -c -d -s a.flac \\|": "a backslash at its end",
+    "flac -c -d -s two\\ words.flac |": "a backslash",
+    "cat \"it's\" 'a' |": "quotes of both kinds",
     "flac -c -d -s |": "flac: the standard input",
     "flac -c -d -s - |": "flac: the standard input",
     "flac -c -d -s a.flac b.flac |": "flac: 2 files",
@@ -83,13 +80,7 @@ MORE = {
     "sph2pipe -f wav -t 1:2 a.sph |": "sph2pipe: the option -t",
     "cat a.wav b.wav |": "cat: 2 files",
     "cat /dev/stdin |": "the standard input or a device",
-    "ffmpeg -i a.wav -af volume=2 -f wav - |": "ffmpeg: the option -af",
-    "ffmpeg -ss 1 -i a.wav -f wav - |": "ffmpeg: the option -ss",
-    "ffmpeg -i a.wav -i b.wav -f wav - |": "ffmpeg: 2 files",
-    "ffmpeg -i concat:a.wav -f wav - |": "may be more than a file",
-    "ffmpeg -i a.wav -f mp3 - |": "ffmpeg: it writes no wav file",
-    "ffmpeg -i a.wav -f wav b.wav |": "ffmpeg: it writes into a file",
-    "rm -rf / |": "'rm' is none of flac, sox, sph2pipe, ffmpeg, cat",
+    "rm -rf / |": "'rm' is none of flac, sox, sph2pipe, cat",
     "FOO=1 flac -c -d -s a.flac |": "'FOO=1' is none of",
     "| cat": "a command that is written to",
     "|": "a command that is written to",
@@ -192,7 +183,7 @@ def test_options_that_say_what_the_file_is_change_nothing(tiny: Tiny, given: str
 @pytest.mark.parametrize(
     ("given", "said"),
     [("sox FILE -r 8000 -t wav - |", "it makes 8000 Hz of 16000 Hz"), ("sox -r 8k FILE -t wav - |", "it makes 8000 Hz"),
-     ("sox FILE -c 2 -t wav - |", "it makes 2 of 1 channels"), ("ffmpeg -i FILE -f wav -ar 8000 - |", "it makes 8000 Hz")],
+     ("sox FILE -c 2 -t wav - |", "it makes 2 of 1 channels")],
 )  # fmt: skip
 def test_options_that_change_the_sound_are_refused(tiny: Tiny, refused, given: str, said: str) -> None:
     _entries(tiny, lambda u: given.replace("FILE", f"wav/{u}.wav"))
@@ -216,16 +207,6 @@ def test_the_reasons_are_counted(tiny: Tiny, refused) -> None:
     fault = refused(importers.read_data_set, tiny.settings()).faults[1]
     assert "5 entries are shell pipes" in fault.what and fault.where.endswith("t_trials_f/wav.scp:2")
     assert "sox: the effect 'gain': 3" in fault.what and "sox: the effect 'vol': 2" in fault.what
-
-
-def test_rounding_that_is_not_done_is_said(tiny: Tiny) -> None:
-    _entries(tiny, lambda u: f"sox wav/{u}.wav -t wav -R -b 16 - |")
-    assert len(importers.read_data_set(tiny.settings()).notes) == 1
-    soundfile.write(tiny.wav("a-t0"), noise("a-t0"), RATE, subtype="FLOAT")
-    corpus = importers.read_data_set(tiny.settings())
-    assert "1 of these commands would round samples to fewer bits" in corpus.notes[1]
-    (sha256,) = corpus.manifest[corpus.manifest["utterance"] == "a-t0"]["sha256"]
-    assert sha256 == hashlib.sha256(tiny.wav("a-t0").read_bytes()).hexdigest()
 
 
 def test_the_file_of_a_command_stays_in_the_data(tiny: Tiny, refused, tmp_path: Path) -> None:

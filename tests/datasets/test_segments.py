@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from pipeline import audio
-from pipeline.datasets import cutting, importers
+from pipeline.datasets import cutting, external_copy, importers, prepare
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.corpus import Corpus
 from pipeline.files import file_digest
@@ -481,3 +481,24 @@ def test_several_channels_are_written_as_libsndfile_reads_them(
     assert rate == RATE and soundfile.info(tmp_path / "mine.wav").subtype == subtype
     assert np.array_equal(mine, soundfile.read(tmp_path / "theirs.wav", dtype=dtype, always_2d=True)[0])
     audio.survey(tmp_path / "mine.wav")
+
+
+def test_a_system_beside_segments_by_the_ids_of_utterances(
+    cut: Cut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders as VPC 2020's B2 leaves them: wav.scp with sox commands, and the files a level deeper, by recording."""
+    monkeypatch.chdir(tmp_path)
+    theirs = tmp_path / "theirs"
+    for name, tables in cut.tables.items():
+        lines = []
+        for line in tables["segments"]:
+            u, recording, start, end = line.split()
+            wave, rate = soundfile.read(cut.recording(recording))
+            path = theirs / f"{name}_anon" / "wav" / recording / f"{u}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, wave[int(float(start) * rate) : int(float(end) * rate)][::-1], rate)
+            lines.append(f"{u} sox {path.relative_to(tmp_path)} -t wav -R -b 16 - |\n")
+        (theirs / f"{name}_anon" / "wav.scp").write_text("".join(lines))
+    original = cut.read().manifest
+    copy = prepare.read_copy(external_copy.Copy(str(theirs)), original, recordings=cut.made)
+    assert copy.manifest["utterance"].tolist() == original["utterance"].tolist() and not copy.same.doubts

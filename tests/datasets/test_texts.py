@@ -108,8 +108,7 @@ def test_a_data_set_without_transcripts_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"),
-    [("a-t0 TWICE", "duplicate-id"), ("a-t1 A\0B", "malformed"), ("a-e0 OTHER WORDS", "disagrees")],
+    ("line", "kind"), [("a-t0 TWICE", "duplicate-id"), ("a-t1 A\0B", "malformed"), ("a-e0 OTHER WORDS", "disagrees")]
 )
 def test_a_damaged_table_is_refused(tiny: Tiny, refused: Refused, line: str, kind: str) -> None:
     spoken(tiny)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,18 +76,7 @@ def test_a_wrong_label_of_a_list_of_utterances_is_found(tiny: Tiny, refused: Cal
     path = alone(tiny, "trials", "{a} {b} {word}").root / "vox" / "trials"
     path.write_text(path.read_text().replace("a-0 b-0 nontarget", "a-0 b-0 target"))
     (fault,) = refused(importers.read_data_set, tiny.settings()).faults
-    assert fault.kind == "label" and "a-0 b-0 is labelled target" in fault.what and "awk" not in fault.what
-
-
-def test_a_missed_pair_of_a_list_of_utterances_is_mended_by_the_command(
-    tiny: Tiny, refused: Callable[..., DataError]
-) -> None:
-    path = alone(tiny, "trials", "{a} {b} {word}").root / "vox" / "trials"
-    right = importers.read_data_set(tiny.settings()).trials["vox_trials"].digest
-    path.write_text(path.read_text().replace("a-0 a-1 target", "a-0 a-1 nontarget"))
-    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
-    subprocess.run(["sh", "-ec", fault.what[fault.what.index("awk ") :]], check=True)
-    assert importers.read_data_set(tiny.settings()).trials["vox_trials"].digest == right
+    assert fault.kind == "label" and "a-0 b-0 is labelled target" in fault.what
 
 
 @pytest.mark.parametrize(
@@ -128,7 +116,7 @@ def test_the_only_list_of_a_trial_set_is_used_under_any_name(tiny: Tiny, refused
     assert fault.kind == "unread-list" and "which of them is meant" in fault.what
 
 
-def test_cnceleb_as_kaldi_prepares_it_is_mended_by_the_command(tiny: Tiny, refused: Callable[..., DataError]) -> None:
+def test_cnceleb_as_kaldi_prepares_it_needs_other_names(tiny: Tiny, refused: Callable[..., DataError]) -> None:
     """egs/cnceleb: sets eval_enroll and eval_test, and the list in a folder of the latter."""
     right = importers.read_data_set(tiny.save().settings()).trials["t_trials_f"]
     for old, new in (("t_enrolls", "eval_enroll"), ("t_trials_f", "eval_test")):
@@ -139,7 +127,8 @@ def test_cnceleb_as_kaldi_prepares_it_is_mended_by_the_command(tiny: Tiny, refus
     (tiny.root / "eval_test" / "trials" / "trials.lst").write_text(lines)
     (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "names"
-    subprocess.run(["sh", "-ec", fault.what[fault.what.index("mv ") :]], check=True)
+    for old, new in (("eval_enroll", "eval_enrolls"), ("eval_test", "eval_trials")):
+        (tiny.root / old).rename(tiny.root / new)
     (made,) = importers.read_data_set(tiny.settings()).trials.values()
     assert made.trials.equals(right.trials) and made.enrolment.equals(right.enrolment)
 
@@ -268,9 +257,8 @@ def test_tables_of_speakers_are_found_in_capitals_or_not(
         path.parent.mkdir(parents=True)
         soundfile.write(path, noise(path.stem), RATE)
     settings = DatasetSettings(name=name_of_importer, root=str(root))
-    (root.parent / "my speaker table.txt").write_text("84 f\n174 m\n251 m\n422 f\n")
     (note,) = [note for note in importers.read_data_set(settings).notes if "the sex of speakers is unknown" in note]
-    assert "my speaker table.txt" in note and "dataset.sexes=" in note
+    assert "dataset.sexes=" in note
     (root.parent / name).write_text(text)
     sexes = importers.read_data_set(settings).manifest
     assert dict(zip(sexes["speaker"], sexes["sex"])) == {"84": "f", "174": "m", "251": "m", "422": "f"}

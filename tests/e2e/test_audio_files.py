@@ -14,7 +14,7 @@ import pytest
 from tests import sounds
 from tests.datasets.conftest import Tiny
 from tests.running import Command
-from tests.sounds import KINDS, RATE, noise
+from tests.sounds import RATE, noise
 
 FFMPEG = Path(__file__).parents[1] / "ffmpeg.py"
 
@@ -59,37 +59,6 @@ def mended(said: str, tmp_path: Path) -> None:
     subprocess.run(["sh", "-ec", asked[0]], env=environment, check=True, cwd=tmp_path)
 
 
-def test_every_container_is_read_whole(tmp_path: Path, command: Command) -> None:
-    files = {kind: make(noise(2 * RATE)) for kind, make in KINDS.items()}
-    files |= {
-        "open flac": sounds.open_flac(sounds.encoded("FLAC", "PCM_16", noise(2 * RATE))),
-        "mp3 uncounted": sounds.uncounted(sounds.mp3(np.concatenate([noise(2 * RATE), np.zeros(4 * RATE)]))),
-        "mp3 uncounted later": sounds.uncounted(sounds.mp3(np.concatenate([np.zeros(4 * RATE), noise(2 * RATE)]))),
-    }
-    status, out, err = command("prepare", f"dataset.root={corpus(tmp_path / 'data', files)}")
-    assert status == 0, err
-    # And the six files of a quarter of a second that such a set has.
-    assert minutes(out) == pytest.approx((2 * len(files) + 2 * 4 + 6 * 0.25) / 60, abs=0.06)
-
-
-def test_every_container_that_is_cut_joined_or_counts_less_is_refused_by_name(tmp_path: Path, command: Command) -> None:
-    files = {f"cut {kind}": make(noise())[: -len(make(noise())) * 4 // 10] for kind, make in KINDS.items()}
-    files |= {f"joined {kind}": make(noise()) + make(noise(seed=1)) for kind, make in KINDS.items()}
-    files |= {f"less {kind}": sounds.counts_less(kind, noise()) for kind in sounds.COUNTED}
-    files |= {
-        "cut open flac": sounds.open_flac(sounds.encoded("FLAC", "PCM_16"))[:-50],
-        "cut mp3 uncounted": sounds.uncounted(sounds.mp3(noise()))[:-9],
-        "voc": sounds.encoded("VOC", "PCM_16"),
-        "cut voc": sounds.encoded("VOC", "PCM_16")[:5000],
-    }
-    status, out, err = command("prepare", f"dataset.root={corpus(tmp_path / 'data', files)}", "allow_partial=true")
-    assert status == 0
-    lost = set(re.findall(r"left out \(allow_partial\): (c-\S+) of", err))
-    assert lost == {"c-" + re.sub(r"\W+", "-", name) for name in files}
-    status, out, err = command("prepare", f"dataset.root={tmp_path / 'data'}")
-    assert (status, out) == (3, "") and f"has {len(files)} faults" in err and "Traceback" not in err
-
-
 def test_the_command_of_a_refusal_makes_a_file_that_is_read_whole(tmp_path: Path, command: Command) -> None:
     wave, second = noise(2 * RATE), noise(RATE, 1)
     files = {
@@ -126,55 +95,6 @@ def test_channels_that_cancel_are_named_as_that_and_mended(tmp_path: Path, comma
         mended(said, tmp_path)
     status, _, err = command("prepare", f"dataset.root={root}")
     assert status == 0 and "several channels" not in err
-
-
-def test_channels_that_cancel_in_somebodys_audio(tmp_path: Path, command: Command) -> None:
-    root = corpus(tmp_path / "data", {})
-    for path in sorted((root / "wav").glob("*.wav")):
-        copy = tmp_path / "anon" / path.name
-        copy.parent.mkdir(exist_ok=True)
-        wave = noise(4000, len(path.name))
-        copy.write_bytes(sounds.encoded("WAV", "PCM_16", np.stack([wave, -wave], axis=1)))
-    status, _, err = command(
-        "plan", f"dataset.root={root}", "system=original", f"+system.x={{name: external, root: '{tmp_path / 'anon'}', level: speaker}}",
-        "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv]", "train=none", "diagnostics=false",
-    )  # fmt: skip
-    assert status == 3 and "channels that cancel each other" in err, err
-
-
-def test_headers_that_cannot_be_right_and_what_is_no_file(tmp_path: Path, command: Command) -> None:
-    plain = sounds.encoded("WAV", "PCM_16")
-    files = {
-        "hertz": sounds.patched(plain, 24, (1).to_bytes(4, "little")),
-        "channels": sounds.patched(
-            sounds.patched(plain, 22, (1024).to_bytes(2, "little")), 32, (2048).to_bytes(2, "little")
-        ),
-        "claims": sounds.patched(plain, 40, (0x7FFE0000).to_bytes(4, "little")),
-        "fifo": b"",
-        "device": b"",
-        "kernel": b"",
-        "hole": plain,
-    }
-    root = corpus(tmp_path / "data", files)
-    wav = root / "wav"
-    for name in ("fifo", "device", "kernel"):
-        (wav / f"c-{name}.wav").unlink()
-    os.mkfifo(wav / "c-fifo.wav")
-    os.truncate(wav / "c-hole.wav", 200 << 30)
-    table = root / "t_trials_f" / "wav.scp"
-    table.write_text(
-        table.read_text().replace("wav/c-device.wav", "/dev/zero").replace("wav/c-kernel.wav", "/proc/version")
-    )
-    status, _, err = command("prepare", f"dataset.root={root}", f"dataset.audio_root={root}")
-    assert status == 3 and "Traceback" not in err
-    found = faults(err)
-    said = {
-        "hertz": "sampled at 1 Hz", "channels": "1024 channels", "claims": "ends early", "fifo": "a pipe or a device",
-        "device": "a pipe or a device", "kernel": "is empty", "hole": "more bytes behind",
-    }  # fmt: skip
-    assert found.keys() == {f"c-{name}" for name in said}
-    for name, words in said.items():
-        assert words in found[f"c-{name}"]
 
 
 def test_the_limit_of_length_and_the_override_that_raises_it(tmp_path: Path, command: Command) -> None:

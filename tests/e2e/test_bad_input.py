@@ -135,11 +135,6 @@ def test_all_faults_at_once_before_any_compute(small: Tiny, tmp_path: Path) -> N
     assert "nobody-t0" in log.read_text()
 
 
-def test_no_such_folder(command: Command, tmp_path: Path) -> None:
-    status, _, err = command("prepare", f"dataset.root={tmp_path / 'nowhere'}")
-    assert status == 3 and "nowhere" in err
-
-
 def test_an_incomplete_external_system_names_all_that_is_missing(small: Tiny, command: Command, tmp_path: Path) -> None:
     small.save()
     (tmp_path / "theirs").mkdir()
@@ -161,16 +156,6 @@ def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: 
     assert "fetch-models 'extractor=[campplus]'" in done.stderr and "never downloads" in done.stderr
 
 
-@pytest.mark.slow
-def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tmp_path: Path) -> None:
-    folder = tmp_path / "none"
-    done = toy.run(
-        "recipe=kaldi", f"dataset.root={small.save().root}", "extractor=[phones]", f"extractor.phones.source={folder}", cwd=tmp_path
-    )  # fmt: skip
-    assert done.returncode == 4 and str(folder) in done.stderr
-    assert "voice-privacy train 'extractor=[phones]'" in done.stderr
-
-
 @pytest.mark.parametrize("verb", ["train", "run"])
 def test_training_without_training_speech_names_the_setting_before_any_compute(
     small: Tiny, command: Command, tmp_path: Path, verb: str
@@ -183,7 +168,7 @@ def test_training_without_training_speech_names_the_setting_before_any_compute(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["runn"], "did you mean `run`"),
+        (["runn"], "did you mean run"),
         (["validate", "system.b2.alpa=1"], "did you mean alpha"),
         (["validate", "system=[b3]"], "no option 'b3'"),
         (["validate", "runtime.device=tpu"], "runtime.device"),
@@ -197,12 +182,6 @@ def test_faults_of_usage_end_with_2(command: Command, arguments: list[str], said
     status, _, err = command(*arguments)
     assert status == 2
     assert said in err and "Traceback" not in err
-
-
-def test_a_store_that_cannot_be_written(small: Tiny, command: Command, tmp_path: Path) -> None:
-    (tmp_path / "exp").write_text("a file where the folder should be")
-    status, _, err = command("run", f"dataset.root={small.save().root}")
-    assert status == 2 and "paths.root" in err
 
 
 def test_a_stage_that_cannot_store_its_result_ends_with_5_and_says_what_to_do(

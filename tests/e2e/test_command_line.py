@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from omegaconf import OmegaConf
 
 import pipeline
 from pipeline import cli, registry
-from pipeline.cli import output
 from pipeline.cli.command_line import read_command_line
 from pipeline.errors import ConfigError
 from tests import toy
@@ -47,13 +45,11 @@ def evaluation(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "encoding", ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("latin-1", "utf-8"))]
-)
-def test_every_verb_prints_in_any_encoding(
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
+def test_what_an_encoding_lacks_is_written_as_escapes(
     evaluation: list[str], encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def printed(*arguments: str) -> tuple[str, str]:
+    def printed(*arguments: str) -> str:
         streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2)]
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", streams[0])
@@ -63,45 +59,13 @@ def test_every_verb_prints_in_any_encoding(
             stream.flush()
         out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)  # type: ignore[attr-defined]
         assert status == 0, err
-        return out, err
+        return out
 
-    out, _ = printed(*evaluation)
-    last = out.splitlines()[-1]
-    assert last.endswith("report.html")
-    arrow = "↓" if encoding == "utf-8" else "v"
-    assert re.search(rf"\b\S+ {re.escape(arrow)}|{re.escape(arrow)}\s", out), out
-    (run, *others) = sorted(Path(evaluation[-1].partition("=")[2], "runs").iterdir())
-    assert encoding != "utf-8" or Path(last).parent in (run, *others)
-    assert "文" not in out or encoding == "utf-8"
-    for arguments in (
-        ["report", str(run)],
-        ["compare", str(run), str(run)],
-        ["plan", *evaluation],
-        ["prepare", *evaluation],
-    ):
-        printed(*arguments)
-    log = (run / "run.log").read_text(encoding="utf-8")
-    assert "INFO" in log
-    given = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
-    assert given == evaluation
-
-
-def test_ascii_forms() -> None:
-    def shown(text: str, encoding: str) -> bytes:
-        return text.encode(encoding, output.HANDLER)
-
-    assert shown("EER ↑ Cllr ↓ 1 ± 2 … – − ∞ ≤", "ascii") == b"EER ^ Cllr v 1 +- 2 ... - - inf <="
-    assert shown("± é ↑", "latin-1") == "± é ^".encode("latin-1"), "what a stream can show stays as it is"
-    assert shown("für 文 x²", "ascii") == rb"f\xfcr \u6587 x2"
-    assert shown("a\udcfcb", "utf-8") == b"a\xfcb", "a file name that is no UTF-8, as the system has it"
-    assert shown("a\udcfcb\ud800", "ascii") == rb"a\udcfcb\ud800"
-
-
-def test_all_that_the_project_prints_has_an_ascii_form() -> None:
-    """Names of people in the sources (é, ö) aside: those are escaped, as names of files are."""
-    texts = "".join(path.read_text(encoding="utf-8") for path in (CLONE / "pipeline").rglob("*.py"))
-    beyond = {each for each in texts if not each.isascii() and not each.isalpha()}
-    assert beyond and beyond - set(output.FORMS) == {"²"} & beyond
+    out = printed(*evaluation)
+    assert out.splitlines()[-1].endswith("report.html") and r"\u6587" in out and r"\u2193" in out
+    (run, *_) = sorted(Path(evaluation[-1].partition("=")[2], "runs").iterdir())
+    printed("report", str(run))
+    assert (run / "overrides.txt").read_text(encoding="utf-8").splitlines() == evaluation
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -151,12 +115,7 @@ def test_a_python_without_the_environment_is_named_with_the_one_that_has_it() ->
         capture_output=True, text=True, cwd=CLONE, env={**os.environ, "PYTHONPATH": str(CLONE)},
     )  # fmt: skip
     assert done.returncode == 2 and "bug" not in done.stderr and "Traceback" not in done.stderr
-    assert "No module named" in done.stderr and sys.executable in done.stderr
-    remedy = done.stderr.rstrip("\n").rpartition("To mend it: ")[2]
-    assert "make install" in remedy or remedy.startswith(".venv/bin/voice-privacy validate")
-    if not remedy.startswith("make"):
-        mended = subprocess.run(shlex.split(remedy), capture_output=True, text=True, cwd=CLONE)
-        assert mended.returncode == 0 and mended.stdout.startswith("valid: "), mended.stderr
+    assert "No module named" in done.stderr and sys.executable in done.stderr and "make install" in done.stderr
 
 
 def test_a_plugin_that_cannot_be_imported_is_named_as_that(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +129,7 @@ def test_a_plugin_that_cannot_be_imported_is_named_as_that(command: Call, monkey
 # Overrides -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("character", [*ODD, *"\\$~:?*%@)]}", "${", "\n", "\udcfc", "\\'"])
+@pytest.mark.parametrize("character", [*ODD, *"\\$~:?*%@)]}", "${", "\n", "\\'"])
 def test_a_path_may_hold_any_character(character: str) -> None:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -193,16 +152,10 @@ def test_folders_of_any_name_are_found(command: Call, tmp_path: Path, monkeypatc
     assert command("prepare", "dataset.root=2024", "paths.root=exp")[0] == 0
 
 
-def test_a_name_that_is_not_utf_8_is_refused_with_the_command_that_renames_it(
-    command: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xfcr 'x"))
-    Tiny(tmp_path / "plain" / "data").save()
-    (tmp_path / "plain").rename(odd)
-    status, _, err = command("prepare", f"dataset.root={odd / 'data'}", "paths.root=exp")
-    assert status == 2 and r"dataset.root=" in err and r"f\udcfcr" in err
-    subprocess.run(["bash", "-c", err.strip().rpartition("To mend it: ")[2]], check=True)
-    assert command("prepare", f"dataset.root={tmp_path}/für 'x/data", "paths.root=exp")[0] == 0
+def test_a_name_that_is_not_utf_8_is_refused(command: Call, tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/f\xfcr")
+    status, _, err = command("prepare", f"dataset.root={odd}", "paths.root=exp")
+    assert status == 2 and r"f\udcfcr" in err and "rename it in UTF-8" in err and "bug" not in err
 
 
 MENDED = [
@@ -281,32 +234,18 @@ def test_flags_within_python_are_refused_by_name() -> None:
 # Labels ----------------------------------------------------------------------------------------------------------------
 
 
-def test_labels_are_checked_before_anything_is_written(command: Call, tmp_path: Path) -> None:
-    path = tmp_path / "own" / "metric" / "long.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"{'m' * 300}: {{name: asv}}\n")
-    status, _, err = command(
-        "run", "+system.B2={name: external, root: W}", "system.b2.alfa=1", "+extractor.GE2E={name: ge2e}", "extractor=[ge2e]",
-        "metric=[long]", "--config-dir", "own",
-    )  # fmt: skip
-    assert status == 2 and "the configuration has 4 faults" in err
-    assert "a label of 300 characters: at most 64" in err and "m" * 65 not in err
-    assert "system.B2: differs from b2" in err and "extractor.GE2E: differs from ge2e" in err
-    assert [one.name for one in tmp_path.iterdir()] == ["own"]
-
-
 # Option files ----------------------------------------------------------------------------------------------------------
 
 SLIPS: list[tuple[str, str | bytes, int, str]] = [
-    ("tab", "mine:\n\tname: mcadams\n", 2, "a tab"),
-    ("bracket", "mine:\n  name: mcadams\n  alpha: [0.6\n", 3, "expected ',' or ']'"),
-    ("latin-1", b"# one\nmine:\n  name: mcadams # f\xfcr\n", 3, "iconv -f latin1"),
-    ("a key twice", "mine:\n  name: mcadams\n  alpha: 0.6\n  alpha: 0.7\n", 4, "stands twice: alpha"),
+    ("tab", "mine:\n\tname: mcadams\n", 2, "'\\t'"),
+    ("bracket", "mine:\n  name: mcadams\n  alpha: [0.6\n", 3, "flow sequence"),
+    ("latin-1", b"# one\nmine:\n  name: mcadams # f\xfcr\n", 3, "is not UTF-8"),
+    ("a key twice", "mine:\n  name: mcadams\n  alpha: 0.6\n  alpha: 0.7\n", 4, "duplicate key alpha"),
     ("a wrong key", "mine:\n  name: mcadams\n  alfa: 0.6\n", 3, "did you mean alpha"),
     ("a wrong value", "mine:\n  name: mcadams\n  alpha: high\n", 3, "valid number"),
     ("no label", "name: mcadams\nalpha: 0.6\n", 1, "begin the file with 'mine:'"),
-    ("a list", "- mine\n", 1, "a list instead of"),
-    ("nothing", "# to be written\n", 1, "without content"),
+    ("a list", "- mine\n", 1, "no KEY: VALUE"),
+    ("nothing", "# to be written\n", 1, "no KEY: VALUE"),
     ("no such key", "mine:\n  name: mcadams\n  alpha: ${not.there}\n", 3, "not.there"),
 ]
 
@@ -325,9 +264,6 @@ def test_a_slip_in_an_option_file_is_named_by_file_and_line(
     status, out, err = command("validate", "--config-dir", "own", "system=[original,mine]")
     assert (status, out) == (2, "")
     assert f"{path}:{line}" in err and words in err
-    if name == "latin-1":
-        subprocess.run(["bash", "-c", err.rstrip().rpartition("latin1: ")[2]], check=True)
-        assert command("validate", "--config-dir", "own", "system=[original,mine]")[0] == 0
 
 
 @pytest.mark.parametrize("place", [pytest.param("mine.yaml", marks=pytest.mark.slow), "system/mine.yml"])
@@ -336,9 +272,7 @@ def test_an_option_in_the_wrong_place_is_found(command: Call, tmp_path: Path, pl
     path.parent.mkdir(parents=True)
     path.write_text("mine: {name: mcadams, alpha: 0.6}\n")
     status, _, err = command("validate", "--config-dir=own", "system=[original,mine]")
-    assert status == 2
-    subprocess.run(["bash", "-c", err.strip().rpartition("To mend it: ")[2]], check=True)
-    assert "mine" in command("validate", "--config-dir=own", "system=[original,mine]")[1]
+    assert status == 2 and f"{path} is not system/mine.yaml" in err
 
 
 def test_files_that_are_not_chosen_are_no_matter(command: Call, tmp_path: Path) -> None:
@@ -378,11 +312,7 @@ def test_only_variables_that_are_meant_for_it_are_read(
         assert status == 2 and secret not in out + err, verb
         assert "TOKEN_OF_MINE" in err and f"{path}:3" in err
     status, _, err = command("validate", *given)
-    assert (
-        "system.mine.root" in err
-        and "system.mine.level" in err
-        and f"{path}:4: reads the environment variable ANOTHER" in err
-    )
+    assert "system.mine.root" in err
     assert sorted(one.name for one in tmp_path.iterdir()) == ["own"], "nothing is written"
     path.write_text(
         "mine:\n  name: external\n  root: /a/${oc.env:VOICE_PRIVACY_TOKEN_OF_MINE}/${oc.env:SLURM_JOB_ID,x}\n"

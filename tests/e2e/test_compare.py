@@ -142,7 +142,7 @@ def test_a_table_of_ones_own_is_a_csv_and_no_code(command: Command, tmp_path: Pa
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("compare", "recipe=vpc224"), "did you mean recipe=vpc2024?"),
+        (("compare", "recipe=vpc224"), "did you mean vpc2024"),
         (("compare", "recipe=demo"), "there is no scorecard of a recipe 'demo'"),
         (("compare", "recipe=vpc2024", "a", "b"), "a scorecard is of one run"),
         (("compare", "recipe=vpc2024", "nothing"), "no finished run"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ import pytest
 from pipeline import cli, metrics
 from pipeline.report import runs as merged
 from pipeline.tables import results
-from tests import crosswalk, toy
+from tests import toy
 from tests.e2e.test_answers import EACH, MEAN, SPEAKERS, given
-from tests.tables.test_results import GOLDEN, schema_1
 
 Command = Callable[..., tuple[int, str, str]]
 RUN = ("recipe=bring_your_scores", "dataset.pool=false", "paths.root=exp", "report.replicates=0", "metric=[asv]",
@@ -130,10 +128,9 @@ def test_settings_come_first_then_differences_that_are_those_of_the_scores(made:
     places = [out.index(text) for text in order]
     assert places == sorted(places)
     settings = out[places[1] : places[2]]
-    assert re.search(r"system +good +–", settings)
-    assert re.search(r"metric.asv.eer +\[rocch\] +\[rocch, kaldi\]", settings)
-    assert "Numbers do not depend on: " in settings and "dataset.root given / changed" in settings
-    assert "Typed for B alone: dataset.root=changed dataset.label=given metric.asv.eer=[rocch,kaldi]" in settings
+    assert re.search(r"system: good / –", settings)
+    assert re.search(r"metric.asv.eer: \[rocch\] / \[rocch, kaldi\]", settings)
+    assert "Numbers do not depend on: " in settings and "dataset.root: given / changed" in settings
     assert "report" not in settings.partition("Versions")[0], "what is the same is not said"
 
     # The strongest attack on both systems is lazy_informed, whose scores are the same; what changed is the other one.
@@ -159,7 +156,7 @@ def test_settings_come_first_then_differences_that_are_those_of_the_scores(made:
 @pytest.mark.slow
 def test_two_seeds_differ_in_that_alone(made: Runs, command: Command) -> None:
     out = compared(command, made.first, made.seeds)
-    assert re.search(r"report.seed +0 +3", out) and "(seed=0)" in out and "(seed=3)" in out
+    assert re.search(r"report.seed: 0 / 3", out) and "(seed=0)" in out and "(seed=3)" in out
     assert "The same scores in both runs: original, weak, twin and good on" in " ".join(out.split())
     rows = len(results.read(made.first))
     assert out.splitlines()[-2:] == [
@@ -178,11 +175,7 @@ def test_other_data_and_another_extractor(made: Runs, command: Command) -> None:
         path.write_text("".join(line for line in path.open() if not line.split()[1].startswith("f7-")))
     out = compared(command, made.first, run("dataset.root=other"))
     said = " ".join(out.split())
-    assert (
-        re.search(r"extractor +resnet +ecapa", out)
-        and "(dataset given, resnet)" in out
-        and "(dataset other, ecapa)" in out
-    )
+    assert "extractor: resnet / ecapa" in out and "(dataset given)" in out and "(dataset other)" in out
     trials = SPEAKERS * SPEAKERS * EACH, SPEAKERS * (SPEAKERS - 1) * EACH
     both = f"other trials: {trials[0]} in A, {trials[1]} in B, {trials[1]} in both"
     assert f"Not compared: original and weak on {SET}. {both}" in said
@@ -196,23 +189,18 @@ def test_the_same_run_twice_is_said(made: Runs, command: Command) -> None:
         assert out.startswith("A and B are the same run, ") and len(out.splitlines()) == 2
 
 
-@pytest.mark.slow
-def test_scores_that_are_gone_come_back_by_the_command_that_is_said(made: Runs, command: Command) -> None:
+def test_scores_that_are_gone_are_said(made: Runs, command: Command) -> None:
     status, _, err = command("store", "gc", "--keep", made.first.name, "--younger", "0", "--yes", "--root", "exp")
     assert status == 0, err
-    out = compared(command, made.first, made.changed)
-    assert "B: the store does not hold these scores any more" in " ".join(out.split())
-    said = out[out.index("voice-privacy") : out.index("\n\n", out.index("voice-privacy"))]
-    words = shlex.split(said.replace("\\\n", " "))
-    assert command(*words[1:])[0] == 0
-    again = compared(command, made.first, made.changed)
-    assert "any more" not in again and cells(again, SET, "twin", "under the same attack in both")
+    out = " ".join(compared(command, made.first, made.changed).split())
+    assert "B: the store does not hold these scores any more" in out
+    assert "To have the scores of B, run the same evaluation again" in out
 
 
-def test_runs_of_other_versions_and_runs_that_are_not_whole(made: Runs, command: Command) -> None:
+def test_runs_without_records_and_runs_that_are_not_whole(made: Runs, command: Command) -> None:
     old = Path("old")
     old.mkdir()
-    schema_1(crosswalk.load(GOLDEN / "results_schema_1.csv")[:20]).to_parquet(old / "results.parquet")
+    shutil.copy(made.changed / "results.parquet", old)
     out = " ".join(compared(command, made.first, old).split())
     assert "B wrote no configuration" in out and "B: this run does not say where its scores lie" in out
     assert "To have the scores of B, run the same evaluation again" in out
@@ -257,10 +245,10 @@ def test_two_versions_of_a_setting_and_two_extractors_on_speech(command: Command
         assert status == 0, err
         pages.append(Path(out.splitlines()[-1]).parent)
     out = compared(command, pages[0], pages[1])
-    assert re.search(r"system.b2.alpha +0.8 +0.9", out) and "(alpha=0.9)" in out and "The same scores" in out
+    assert "system.b2.alpha: 0.8 / 0.9" in out and "(alpha=0.9)" in out and "The same scores" in out
     assert cells(out, "toy_trials_f", "b2", "each run under its strongest attack")[4] != "–"
     assert "Rows with equal signatures that differ, A / B" in out and "cllr_min toy_trials_f b2 OP" in out
     out = compared(command, pages[0], pages[2])
-    assert re.search(r"extractor +ge2e +kept", out) and "(ge2e, b2)" in out and "(kept, b2r)" in out
+    assert "extractor: ge2e / kept" in out and "(ge2e)" in out and "(kept)" in out
     assert "A: ignorant: ge2e, cosine" in out and "B: ignorant: kept, cosine" in out
     assert cells(out, "toy_trials_f", "b2 / b2r", "each run under its strongest attack")[0] == "b2"

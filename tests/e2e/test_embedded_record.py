@@ -14,7 +14,6 @@ from pipeline import cli
 from pipeline.evaluation import conclude
 from pipeline.evaluation.run_folder import RunFolder
 from pipeline.tables import run_files, status
-from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments
 from tests.sampled import mostly_slow
 
@@ -53,16 +52,6 @@ def test_the_report_of_a_finished_run_says_done_and_is_written_the_same_again(
     assert f"{record['started']} to {record['ended']}" in whole.decode()
     assert cli.run(["report", str(run)]) == 0
     assert page.read_bytes() == whole
-
-
-@pytest.mark.slow
-def test_the_report_of_a_run_without_some_recordings_says_partial(home: Path) -> None:
-    given = arguments(home)
-    (Tiny(home / "data").root / "wav" / "b-t1.wav").write_bytes(b"no sound")
-    assert cli.run([*given, "allow_partial=true"]) == 6
-    record = embedded(only(home) / "report.html")
-    assert record["state"] == "partial" and record["exit_status"] == 6 and record["ended"]
-    assert record == status.read(only(home))
 
 
 @pytest.mark.parametrize("place", mostly_slow(("before the record", "before the report", "before the seal")))

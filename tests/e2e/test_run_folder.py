@@ -21,7 +21,6 @@ import pytest
 from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
 from pipeline.evaluation.run_folder import RunFolder
-from pipeline.extractors import ge2e
 from pipeline.tables import records
 from pipeline.tables import status as status_files
 from tests.datasets.conftest import Tiny
@@ -245,42 +244,19 @@ def denied(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return refuse
 
 
-@pytest.mark.slow
-def test_weights_that_may_not_be_read_are_named_by_every_verb(
-    tmp_path: Path, command: Command, denied: Callable[[Path], None]
-) -> None:
-    path = ge2e.WHEEL.path(tmp_path / "models")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"weights")
-    tiny = Tiny(tmp_path / "data").save()
-    denied(path)
-    asked = [
-        "recipe=kaldi", f"dataset.root={tiny.root}", "system=[original]", "extractor=[ge2e]", "attacker=[ignorant]",
-        "metric=[asv]", "diagnostics=false", f"paths.root={tmp_path / 'exp'}", f"paths.models={path.parents[1]}",
-    ]  # fmt: skip
-    for verb in ([], ["plan"], ["fetch-models"]):
-        status, _, err = command(*verb, *asked)
-        assert status == 4 and "weights cannot be read: Permission denied" in err and str(path) in err, (verb, err)
-        assert f"chmod -R u+rwX {path}" in err and "set paths.models to" in err
-    status, out, _ = command("doctor", *asked)
-    assert status == 4 and "fault   weights    extractor ge2e: weights cannot be read: Permission denied" in out
-
-
 def test_loading_says_that_a_file_may_not_be_read_and_not_that_it_is_damaged(
     tmp_path: Path, denied: Callable[[Path], None]
 ) -> None:
     from pipeline.errors import ModelMissing
     from pipeline.extractors.ge2e import network as encoder
-    from pipeline.extractors.phones import network as phones
-    from pipeline.extractors.wavlm import backbone, layouts
+    from pipeline.extractors.wavlm import layouts
     from pipeline.nets import states
 
     for load, name in (
         (encoder.load, "pretrained.pt"),
-        (phones.read, "phones.safetensors"),
-        (backbone.read_checkpoint, "pytorch_model.bin"),
+        (states.read_checkpoint, "pytorch_model.bin"),
         (lambda path: layouts.read_configuration(path.parent), layouts.CONFIG),
-        (lambda path: states.read_tensors(path, "model.safetensors"), "model.safetensors"),
+        (states.read_tensors, "model.safetensors"),
     ):
         path = tmp_path / name
         path.write_bytes(b"weights")

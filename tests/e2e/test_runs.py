@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -202,87 +199,6 @@ def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> None:
-    """5.7 s of speech are 3 segments of about 2 s a speaker, and the rows say so."""
-    home, root = copied(first, tmp_path)
-    command = ["recipe=kaldi", f"dataset.root={root}", "system=[original]", "extractor=[f0]", "metric=[srd]"]
-    done = toy.run(*command, "metric.srd.segment_seconds=2", cwd=home, check=True)
-    rows = results.read(folder(done))
-    idr = rows[(rows["metric"] == "idr") & (rows["estimator"] == "empirical")]
-    assert idr["input_unit"].tolist() == ["segment of 2 s"]
-    records = {path.parent: json.loads(path.read_text()) for path in home.glob("exp/store/extract/*/*/record.json")}
-    segments = [made for made, record in records.items() if record["parts"]["settings"]["cut"] == "segments"]
-    by_length = [len(pd.read_parquet(made / "features.parquet")) for made in segments]
-    assert len(by_length) == 8 and idr["n_used"].tolist() == [sum(by_length)]
-
-
-# The run, held where its first anonymised audio has been put into the store.
-HELD = """
-import runpy, sys
-from pipeline.engine.store import Store
-commit = Store.commit
-def held(store, stage, *given):
-    made = commit(store, stage, *given)
-    if stage == "anonymise":
-        Store.commit = commit
-        print("held", file=sys.stderr, flush=True)
-        sys.stdin.readline()
-    return made
-Store.commit = held
-runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:
-    home, root = copied(first, tmp_path)
-    shutil.rmtree(home / "exp")
-    command = [sys.executable, "-c", HELD, *arguments(root, "system=[original,b2]")]
-    worker = subprocess.Popen(
-        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert worker.stderr is not None
-    assert any(line == "held\n" for line in worker.stderr)
-    worker.send_signal(signal.SIGTERM)
-    out, err = worker.communicate("go on\n", timeout=toy.HANGS)
-    assert worker.returncode == 143, err
-    assert out == "" and "run the same command again" in err and "Traceback" not in err
-    (status,) = home.glob("exp/runs/*/status.json")
-    assert json.loads(status.read_text())["state"] == "stopped"
-    kept = sum(made(home / "exp").values())
-    assert kept
-    done = toy.run(*arguments(root, "system=[original,b2]"), cwd=home, check=True)
-    assert toy.counts(done)[0] > 0
-    assert sum(toy.counts(done)) == sum(toy.counts(first[2]))
-
-
-@pytest.mark.slow
-def test_a_sweep_makes_a_run_a_combination_and_reports_merge(first, tmp_path: Path) -> None:
-    home, root = copied(first, tmp_path)
-    shutil.rmtree(home / "exp" / "runs")
-    done = toy.run("-m", *arguments(root, "system=b2,original", "extractor=[ge2e]"), cwd=home, check=True)
-    runs = sorted((home / "exp" / "runs").iterdir())
-    assert len(runs) == 2
-    assert [line for line in done.stdout.splitlines() if line.endswith("report.html")] == [
-        str(r / "report.html") for r in runs
-    ]
-    merged = toy.run("report", *map(str, runs), cwd=home, check=True)
-    page = Path(merged.stdout.strip()).read_text()
-    assert all(run.name in page for run in runs)
-
-
-@pytest.mark.slow
-def test_plan_says_what_a_run_would_do_and_prepare_what_the_data_hold(first, tmp_path: Path) -> None:
-    home, root, _ = first
-    done = toy.run("plan", *arguments(root, "system=[original,b2,b2r]"), cwd=home, check=True)
-    lines = dict(line.split(": ", 1) for line in done.stdout.splitlines() if not line.startswith(" "))
-    assert lines["anonymise"].startswith("3 reused, 3 to compute; ")
-    assert lines["extract"].startswith("6 reused, 3 to compute; ")
-    done = toy.run("prepare", f"dataset.root={root}", cwd=home, check=True)
-    assert "toy_enrolls  enrolment  8 speakers  24 utterances" in done.stdout
-
-
-@pytest.mark.slow
 def test_a_library_tree_without_lists(speech: Path, tmp_path: Path, models: Path) -> None:
     done = toy.run(
         "dataset=librispeech", f"dataset.root={speech / 'librispeech' / 'test-other'}", "system=[original,b2]",
@@ -293,14 +209,3 @@ def test_a_library_tree_without_lists(speech: Path, tmp_path: Path, models: Path
     assert rows.loc[("eer", "test-other_trials_f", "b2"), "n_target"] == 25
     assert rows.loc[("eer", "test-other_trials_m", "original"), "n_nontarget"] == 100
     assert rows.loc[("eer", "test-other_trials_f", "original"), "value"] < 0.05
-
-
-@pytest.mark.slow
-def test_hidden_devices_and_threads_are_runtime_only(first, tmp_path: Path) -> None:
-    """Neither the device nor the number of threads enters keys."""
-    home, root, _ = first
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", "plan", *arguments(root, "system=[original,b2]", "runtime.threads=1", "runtime.device=cpu")],
-        cwd=home, capture_output=True, text=True, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
-    assert all(line.endswith(" 0 to compute") for line in done.stdout.splitlines())

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -131,9 +130,9 @@ def test_distances_are_refused_and_the_remedy_mends_it(verb: str, call: Call) ->
 def test_similarities_that_are_called_distances_are_refused(call: Call) -> None:
     arguments = given("paired", ("a",))
     said = refused(call(*arguments, "--distance"))
-    assert "give `--distance a`" in said and "- b: " in said and "- a: " not in said
+    assert "leave b out of --distance" in said and "- b: " in said and "- a: " not in said
     assert found(call(*arguments, "--distance", "a"))["notes"] == []
-    assert "leave out --distance" in refused(call(*given("trials", ()), "--distance"))
+    assert "leave scores out of --distance" in refused(call(*given("trials", ()), "--distance"))
     assert "no option of that name" in refused(call(*given("trials", ()), "--distance", "oo"), 2)
 
 
@@ -223,29 +222,14 @@ def test_labels_of_other_toolkits_are_read(target: str, other: str, form: str, c
     assert "labels other than target and nontarget" in refused(call("trials", "--scores", "S", "--trials", "L"))
 
 
-def applied(said: str) -> str:
-    """Run the awk command in a message; the file that it makes."""
-    command = re.search(r"awk .*? > ('[^']*'|[^\s']+?)(?=[,.]*\s)", said)
-    assert command is not None, said
-    subprocess.run(command[0], shell=True, check=True)
-    return command[1].strip("'")
-
-
-def test_columns_that_cannot_be_told_are_made_by_the_command_in_the_message(call: Call) -> None:
-    scores = drawn(0, SPEAKERS, UTTERANCES)
-    save("S", lines(scores)), save("T", trials()), save("U", speakers())
-    right = numbers(call("trials", "--scores", "S", "--trials", "T", "--utt2spk", "U"))
-    for form in ("{a} {b} 0.5 {x!r}", "{a},{b},7,8,{x!r}", "{a} {b} yes it is {x!r}"):
-        save("two words", "".join(form.format(a=a, b=b, x=x) + "\n" for a, b, x in scores))
-        said = refused(call("trials", "--scores", "two words", "--trials", "T"))
-        assert "cannot be told" in said
-        answer = call("trials", "--scores", applied(said), "--trials", "T", "--utt2spk", "U")
-        assert numbers(answer) == right
-    save("spk2utt", "".join(f"{s} {' '.join(u for u in UTTERANCES if speaker(u) == s)}\n" for s in SPEAKERS))
-    said = refused(call("trials", "--scores", "S", "--trials", "T", "--utt2spk", "spk2utt"))
-    assert numbers(call("trials", "--scores", "S", "--trials", "T", "--utt2spk", applied(said))) == right
-    save("L", trials(form="{a} {b} x {label} y"))
-    assert numbers(call("trials", "--scores", "S", "--trials", applied(refused(call("trials", "--scores", "S", "--trials", "L"))))) == numbers(call("trials", "--scores", "S", "--trials", "T"))  # fmt: skip
+@pytest.mark.parametrize("form", ["{a} {b} 0.5 {x!r}", "{a},{b},7,8,{x!r}", "{a} {b} yes it is {x!r}"])
+def test_columns_that_cannot_be_told_are_refused(call: Call, form: str) -> None:
+    (
+        save("T", trials()),
+        save("S", "".join(form.format(a=a, b=b, x=x) + "\n" for a, b, x in drawn(0, SPEAKERS, UTTERANCES))),
+    )
+    said = refused(call("trials", "--scores", "S", "--trials", "T"))
+    assert "cannot be told" in said and "write a file with lines" in said
 
 
 def test_scores_of_zeros_and_ones_beside_labels_are_unclear(call: Call) -> None:
@@ -326,13 +310,10 @@ def test_only_files_are_read(call: Call) -> None:
     assert "zero bytes" in refused(call("trials", "--scores", "late", "--trials", "T"))
 
 
-def test_utf16_is_refused_and_its_remedy_mends_it(call: Call) -> None:
+def test_utf16_is_refused(call: Call) -> None:
     save("S", lines(drawn(0, SPEAKERS, UTTERANCES)).encode("utf-16")), save("T", trials())
     said = refused(call("trials", "--scores", "S", "--trials", "T"))
-    command = re.search(r"iconv .*? > (\S+?),", said)
-    assert command is not None
-    subprocess.run(command[0].rstrip(","), shell=True, check=True)
-    found(call("trials", "--scores", command[1], "--trials", "T"))
+    assert "UTF-16" in said and "UTF-8" in said
 
 
 def test_composed_and_decomposed_names_are_one(call: Call) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -115,7 +114,7 @@ def test_a_run_beside_which_its_artefacts_are_removed_ends_well(
 
     monkeypatch.setattr(run_folder.Recording, "begin", begin)
     status, out, err = command(*asked)
-    assert status == 0 and "removed " in out and "still goes on" in out, err
+    assert status == 0 and "removed " in out and "still go on" in out, err
     report = Path(out.splitlines()[-1])
     assert counts(out)[1] > 0 and same(first, report.parent)
     assert counts(command(*asked)[1])[1] == 0
@@ -141,34 +140,3 @@ def test_a_run_that_was_interrupted_says_what_it_used(
     assert len(used) == 3 and set(used) < set(next((first / "used").iterdir()).read_text().splitlines())
     assert command("store", "gc", "--keep", run.name, "--younger", "0", "--yes")[0] == 0
     assert sorted(f"{path.parent.parent.name} {path.name}" for path in Path("exp/store").glob("*/*/" + "?" * 64) if path.is_dir()) == sorted(used)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_run_of_an_earlier_version_is_had_again_by_the_command_that_is_named(
-    finished: Path, asked: list[str], tmp_path: Path, command: Command
-) -> None:
-    old = only(tmp_path / "exp")
-    shutil.rmtree(old / "used")
-    (old / "overrides.txt").write_text("".join(f"{one}\n" for one in asked))
-    status, _, err = command("store", "gc", "--keep", old.name, "--younger", "0", "--yes")
-    assert status == 2 and "nothing is removed" in err
-    status, out, _ = command(*shlex.split(err.partition("voice-privacy ")[2]))
-    assert status == 0 and counts(out)[1] == 0
-    run = Path(out.splitlines()[-1]).parent
-    assert command("store", "gc", "--keep", run.name, "--younger", "0", "--yes")[0] == 0
-    assert counts(command(*asked)[1])[1] == 0
-
-
-def test_a_bit_that_flipped_is_found_and_made_again(
-    finished: Path, asked: list[str], tmp_path: Path, command: Command
-) -> None:
-    first = only(tmp_path / "exp")
-    path = next((tmp_path / "exp" / "store" / "score").rglob("*.parquet"))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-    status, out, _ = command("store", "verify")
-    assert status == 5 and path.name in out
-    status, out, _ = command(*asked)
-    assert status == 0 and counts(out)[1] == 1 and same(first, Path(out.splitlines()[-1]).parent)
-    assert command("store", "verify")[0] == 0

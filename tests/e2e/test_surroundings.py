@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -85,17 +84,6 @@ def test_cores_that_slurm_gives_are_read_or_ignored_with_a_word(
         assert status == 0 and ("SLURM_CPUS_PER_TASK='4,2' is no number of cores" in err) == (value == "4,2")
 
 
-@pytest.mark.parametrize("odd", ["../../x", *(pytest.param(one, marks=SLOW) for one in ("", "x" * 300))])
-def test_a_job_number_that_is_none_names_no_folder(
-    odd: str, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
-        monkeypatch.setenv(name, odd)
-    assert command(*sound, "dataset.root=gone")[0] == 3
-    (run,) = (tmp_path / "exp" / "runs").iterdir()
-    assert len(run.name.rsplit("-", 1)[1]) == 6
-
-
 # Sweeps
 
 
@@ -109,17 +97,10 @@ def test_a_job_that_fails_is_named_at_once_and_the_status_is_the_highest(
     assert status == 6
     first, second = (f"job {number} (dataset.root={tmp_path / name})" for number, name in ((0, "gone"), (1, "data")))
     assert 0 <= err.find(f"{first}: error: ") < err.rfind("run 2")
-    assert f"2 of 2 jobs did not end well; the exit status is the highest, 6:\n  {first}: exit 3, " in err
-    assert f"  {second}: exit 6, " in err
+    assert f"2 of 2 jobs did not end well; the exit status is the highest, 6:\n  {first}: exit 3\n" in err
+    assert f"  {second}: exit 6\n" in err
     assert out.splitlines()[-1].endswith("report.html")
     assert sorted(states(tmp_path / "exp")) == ["failed", "partial"]
-
-
-@pytest.mark.slow
-def test_jobs_that_end_well_need_no_table(sound: list[str], command: Command) -> None:
-    status, out, err = command("-m", *sound, "runtime.threads=1,2")
-    assert status == 0 and "job 0" not in err and "did not end well" not in err
-    assert sum(line.endswith("report.html") for line in out.splitlines()) == 2
 
 
 # Signals
@@ -167,9 +148,7 @@ def test_a_signal_ends_the_whole_sweep(
     with signalled(monkeypatch, signal.SIGTERM):
         status, out, err = command("-m", *sound, "runtime.threads=1,2")
     assert (status, out) == (143, "")
-    assert (
-        "job 0 (runtime.threads=1): stopped by SIGTERM" in err and "job 1 (runtime.threads=2): exit 0, not run" in err
-    )
+    assert "job 0 (runtime.threads=1): stopped by SIGTERM" in err and "job 1 (runtime.threads=2): not run" in err
     assert states(tmp_path / "exp") == ["stopped"]
 
 
@@ -340,35 +319,6 @@ def test_a_record_that_says_nothing_is_left_alone(odd: str, sound: list[str], co
 
 
 @contextmanager
-def largest(size: int) -> Iterator[None]:
-    """Have the system refuse to make any file larger."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.slow
-def test_a_file_that_may_not_grow_is_one_plain_error_wherever_it_happens(
-    sound: list[str], command: Command, tmp_path: Path
-) -> None:
-    seen = set()
-    for size in (4_000, 8_000, 20_000, 60_000):
-        with largest(size):
-            status, _, err = command(*sound)
-        seen.add(status)
-        assert status in (0, 5), (size, err)
-        if status:
-            assert "a file is larger than its file system or a limit" in err and "To mend it: raise the limit" in err
-            assert states(tmp_path / "exp")[-1] == "failed"
-    assert seen == {0, 5} or seen == {5}
-    status, out, _ = command(*sound)  # the limit is raised
-    assert status == 0 and len(results.read(Path(out.splitlines()[-1]).parent))
-
-
-@contextmanager
 def small_disk(place: Path, kilobytes: int) -> Iterator[None]:
     """A file system of its own of this size; skipped where none may be made."""
     place.mkdir(exist_ok=True)
@@ -381,25 +331,6 @@ def small_disk(place: Path, kilobytes: int) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@pytest.mark.slow
-def test_a_disk_that_fills_is_one_plain_error_and_the_run_says_that_it_failed(
-    sound: list[str], command: Command, tmp_path: Path
-) -> None:
-    exp, ended = tmp_path / "exp", []
-    for kilobytes in (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 1024):
-        with small_disk(exp, kilobytes):
-            status, _, err = command(*sound)
-            if status:
-                assert status == 5 and "the disk is full" in err, (kilobytes, err)
-                assert (
-                    "To mend it: free space on it (`df -h` lists disks), or set paths.root to a folder on another"
-                    in err
-                )
-                assert states(exp) in (["failed"], []), (kilobytes, states(exp))
-            ended.append((status, states(exp)))
-    assert (5, ["failed"]) in ended and ended[-1] == (0, ["done"])
 
 
 FULL_AT = """
@@ -480,11 +411,12 @@ def test_a_run_goes_on_once_the_full_disk_has_room(sound: list[str], command: Co
     assert command(*rest, f"paths.root={tmp_path / 'clean'}")[0] == 0
     (clean,) = (tmp_path / "clean" / "runs").iterdir()
     seen = set()
-    for kilobytes in (40, 64, 80, 96, 128, 192):
+    for kilobytes in (16, 40, 64, 80, 96, 128, 192):
         with small_disk(exp, kilobytes):
             status, _, err = command(*sound)
             seen.add(status)
             assert status in (0, 5) and (not status or "the disk is full" in err), (kilobytes, err)
+            assert states(exp) in ([["done"]] if status == 0 else [["failed"], []]), kilobytes
             assert not [path for path in exp.rglob("*.tmp-*") if path.is_dir()]
             kept = len([path for path in exp.glob("store/*/*/*/record.json") if path.parents[2].name != "draw"])
             subprocess.run(["mount", "-o", "remount,size=8m", str(exp)], check=True)
@@ -543,14 +475,10 @@ DAY = 24 * 3600.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "jumps",
-    [(0.0, 400 * DAY, -400 * DAY, 3600.0), pytest.param((-30 * DAY, 8 * DAY), marks=SLOW)],
-    ids=["both ways", "back"],
-)
 def test_a_clock_that_jumps_takes_nothing_away_and_no_time_is_negative(
-    jumps: tuple[float, ...], sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    jumps = (0.0, 400 * DAY, -400 * DAY, 3600.0)
     assert command(*sound)[0] == 0
     exp = tmp_path / "exp"
     (first,) = (exp / "runs").iterdir()
@@ -600,7 +528,7 @@ runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [2, 2, 2, 4])
+@pytest.mark.parametrize("runs", [2, 4])
 def test_runs_that_begin_at_the_same_instant_agree(runs: int, sound: list[str], tmp_path: Path) -> None:
     exp = tmp_path / "exp"
     started = [

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import os
 import re
 import resource
-import shutil
-import subprocess
 import unicodedata
 import zipfile
 from collections.abc import Callable
@@ -19,7 +15,6 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.backends.plda.model import read_kaldi_model
 from pipeline.datasets import importers, kaldi_tables
 from pipeline.errors import DataError
 from pipeline.extractors.precomputed import files as vector_files
@@ -113,25 +108,21 @@ def test_two_ways_to_write_a_letter_are_one_id(small: Tiny, command: Command) ->
 # Encodings, pipes, devices ----------------------------------------------------------------------------------------------
 
 
-def test_another_encoding_is_named_and_the_command_mends_it(small: Tiny, command: Command, refused) -> None:
+@pytest.mark.parametrize(("encoding", "said"), [("utf-16", "UTF-16"), ("latin-1", "ISO-8859-1")])
+def test_another_encoding_is_named(small: Tiny, command: Command, refused, encoding: str, said: str) -> None:
     small.save()
     rewrite(small.root, lambda text: re.sub(r"\bb\b", "bé", text).replace("wav/bé-", "wav/b-").encode())
-    plain = command("prepare", f"dataset.root={small.root}")
-    assert plain[0] == 0
-    for table, encoding in itertools.product(
-        ["wav.scp", "utt2spk", "spk2gender", "trials"], ["utf-16", "utf-16-le", "latin-1"]
-    ):
+    for table in ("wav.scp", "utt2spk", "spk2gender", "trials"):
         path = small.root / "t_trials_f" / table
-        path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+        plain = path.read_bytes()
+        path.write_bytes(plain.decode().encode(encoding))
         (fault,) = refused(importers.read_data_set, small.settings()).faults
-        assert str(path) in fault.where and "UTF-8" in fault.what and fault.kind == "encoding"
-        subprocess.run(["sh", "-ec", "iconv" + fault.what.split(": iconv", 1)[1]], check=True)
-    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+        assert str(path) in fault.where and said in fault.what and fault.kind == "encoding"
+        path.write_bytes(plain)
+    path.write_bytes(plain.decode().encode(encoding))
     status, out, err = command("prepare", f"dataset.root={small.root}")
     (fault,) = faults(err)
-    assert (status, out) == (3, "") and "ISO-8859-1" in fault
-    subprocess.run(["sh", "-ec", "iconv" + fault.split(": iconv", 1)[1]], check=True)
-    assert command("prepare", f"dataset.root={small.root}") == plain
+    assert (status, out) == (3, "") and said in fault and "iconv" in fault
 
 
 def test_a_pipe_a_device_and_a_file_of_200_gigabytes_are_refused_at_once(
@@ -155,78 +146,28 @@ def test_a_pipe_a_device_and_a_file_of_200_gigabytes_are_refused_at_once(
     path.unlink()
     os.mkfifo(path)
     status, _, err = command("prepare", f"dataset.root={small.root}")
-    assert status == 3 and faults(err) == [f"{path}: is a named pipe, not a file"] and "cat THAT > FILE" in err
+    assert status == 3 and faults(err) == [f"{path}: is a named pipe, not a file"]
 
 
 # Ids -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("odd", "said"),
-    [
-        ("\x1b[31m", "\\x1b"), ("\u2028", "U+2028"), ("\u3164", "U+3164"),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("\x0b", "\\x0b"), ("\r", "\\r"), ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\ufe0f", "U+FE0F"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("odd", "said"), [("\x1b[31m", "\\x1b"), ("\u2028", "U+2028"), ("\u3164", "U+3164")])
 def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: Command, odd: str, said: str) -> None:
-    plain = importers.read_data_set(small.save().settings())
+    small.save()
     rewrite(small.root, lambda text: re.sub(r"\bb\b", f"b{odd}b", text).replace(f"b{odd}b-", "b-").encode())
     status, out, err = command("prepare", f"dataset.root={small.root}")
     assert (status, out) == (3, "")
     (fault,) = faults(err)
     assert "the speaker 'b" in fault and said in fault
     assert odd not in err and all(one.isprintable() or one == "\n" for one in err)
-    if shutil.which("perl"):
-        mend = re.search(r"perl -CSD.*?\*/text", err)
-        assert mend is not None
-        subprocess.run(mend[0], shell=True, cwd=small.root, capture_output=True, check=False)
-        if odd == "\x1b[31m":
-            rewrite(small.root, lambda text: text.replace("b[31mb", "bb").encode())
-        rewrite(small.root, lambda text: text.replace("bb", "b").encode())
-        assert importers.read_data_set(small.settings()).manifest.equals(plain.manifest)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    ["sets", pytest.param("one set", marks=pytest.mark.slow), "tree", pytest.param("training", marks=pytest.mark.slow)],
-)
-@pytest.mark.parametrize("odd", ["\u3164", *(pytest.param(one, marks=pytest.mark.slow) for one in ("\x1b", "\u200b"))])
-def test_folders_and_files_with_what_nobody_can_see_and_the_commands_that_rename_them(
-    tmp_path: Path, command: Command, layout: str, odd: str
-) -> None:
-    """The commands show no such character themselves, and mend it pasted in their order."""
-    home = tmp_path / "all of 100%"
-    small = Tiny(home / "data")
-    if layout == "sets":
-        small.tables = {f"t{odd}_{name}": small.tables[f"t_{name}"] for name in ("enrolls", "trials_f")}
-        small.tables[f"t_enrolls{odd}"] = small.tables.pop(f"t{odd}_enrolls")
-    elif layout == "one set":
-        small.tables = {f"x{odd}": small.basic([f"{who}-{number}" for who in "ab" for number in range(4)])}
-    elif layout == "training":
-        small.tables[f"train{odd}"] = small.basic(["p-0", "q-0"])
-    if layout == "tree":
-        for name in ("a-0", "a-1", f"b{odd}-0", "b-1"):
-            path = home / f"corpus{odd}" / f"{name[0]}{odd if name[0] == 'b' else ''}" / f"{name}.wav"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            soundfile.write(path, noise(name), RATE)
-        given, mended = [["dataset=folders", f"dataset.root={home / f'corpus{end}'}"] for end in (odd, "")]
-    else:
-        small.save()
-        given, mended = [
-            [
-                f"dataset.root={small.root}",
-                *([f"dataset.train={small.root}/train{end}"] if layout == "training" else []),
-            ]
-            for end in (odd, "")
-        ]
-    status, out, err = command("prepare", *given)
-    assert (status, out) == (3, "") and all((one.isprintable() and one != odd) or one == "\n" for one in err)
-    moves = re.findall(r"(?:holds an? \w+ character \([^)]*\)): (mv -n .*)$", err, re.MULTILINE)
-    assert len(moves) == {"sets": 2, "one set": 1, "tree": 3, "training": 1}[layout], err
-    for move in moves:
-        subprocess.run(["sh", "-ec", move], check=True)
-    status, _, err = command("prepare", *mended)
-    assert status == 0, err
+@pytest.mark.parametrize("odd", ["\u3164", "\x1b", "\u200b"])
+def test_folders_with_what_nobody_can_see(small: Tiny, refused, odd: str) -> None:
+    small.tables = {f"t{odd}_{name}": small.tables[f"t_{name}"] for name in ("enrolls", "trials_f")}
+    faults = refused(importers.read_data_set, small.save().settings()).faults
+    assert [fault.kind for fault in faults] == ["bad-id"] * 2 and not any(odd in fault.what for fault in faults)
 
 
 # Lists -----------------------------------------------------------------------------------------------------------------
@@ -260,19 +201,10 @@ def test_unknown_ids_stand_before_labels(small: Tiny, command: Command) -> None:
     trials += [f"a a-t0{number} target" for number in range(70)]
     status, _, err = command("prepare", f"dataset.root={small.save().root}")
     found = faults(err)
-    assert status == 3 and "[unknown-utterance]" in found[0] and "did you mean 'a-t0'?" in found[0]
+    assert status == 3 and "[unknown-utterance]" in found[0] and "and so are 69 more; did you mean 'a-t0'?" in found[0]
     assert "[label]" in found[-1] and len(found) == 2
-    assert found[0].endswith("? (and 69 like it: 'a-t01', 'a-t02', 'a-t03', 'a-t04' and 65 more)")
-    (listed,) = re.findall(r"all 71 of them: (\S+)", err)
-    assert (
-        "run.log" not in err and Path(listed).read_text(encoding="utf-8").count("[unknown-utterance] utterance") == 70
-    )
 
 
-SWAPS = {
-    "labels": (lambda m, u, t: f"{m} {u} {'nontarget' if t == 'target' else 'target'}", "stand for each other"),
-    "columns": (lambda m, u, t: f"{u} {m} {t}", "UTTERANCE MODEL instead of MODEL UTTERANCE"),
-}
 READ = {
     "label first": lambda m, u, t: f"{t} {m} {u}",
     "numbers": lambda m, u, t: f"{m} {u} {int(t == 'target')}",
@@ -280,25 +212,6 @@ READ = {
     "short words": lambda m, u, t: f"{m} {u} {'tgt' if t == 'target' else 'imp'}",
     "stars": lambda m, u, t: f"{m}*{u} {int(t == 'target')}",
 }
-
-
-@pytest.mark.slow
-def test_a_list_in_another_form_is_one_fault_and_the_command_mends_it(small: Tiny, command: Command) -> None:
-    plain = importers.read_data_set(many(small).save().settings())
-    path = small.root / "t_trials_f" / "trials"
-    lines = path.read_text().splitlines()
-    for (name, (change, said)), end in zip(SWAPS.items(), ["\n", "\r\n"] * len(SWAPS)):
-        spoilt = "".join(change(*line.split()) + end for line in lines).encode()
-        path.write_bytes(spoilt)
-        status, _, err = command("prepare", f"dataset.root={small.root}")
-        (fault,) = faults(err)
-        assert status == 3 and said in fault, name
-        subprocess.run(["sh", "-ec", "awk" + fault.split(": awk", 1)[1]], check=True)
-        assert (
-            importers.read_data_set(small.settings()).trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
-        ), name
-        assert path.with_name("trials.bak").read_bytes() == spoilt
-        path.with_name("trials.bak").unlink()
 
 
 @pytest.mark.parametrize("name", READ)
@@ -356,8 +269,6 @@ def test_an_index_of_vectors_is_read_as_other_tables_are(small: Tiny, command: C
     status, _, err = command(*planned(small, folder))
     (fault,) = faults(err)
     assert status == 3 and "is UTF-16, not UTF-8" in fault
-    subprocess.run(["sh", "-ec", "iconv" + fault.split(": iconv", 1)[1]], check=True)
-    assert vector_files.read_vectors(folder).digest == plain.digest
 
 
 def bomb(path: Path, shape: tuple[int, ...] = (100_000, 1000)) -> None:
@@ -383,22 +294,11 @@ def test_an_archive_that_unpacks_to_far_more_than_it_is(small: Tiny, command: Co
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
-def test_a_header_that_promises_more_than_there_is(tmp_path: Path, refused) -> None:
-    path = tmp_path / "lie.npz"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, kind, shape in (("ids", "<U1", (1,)), ("vectors", "<f4", (1 << 40, 512))):
-            with archive.open(f"{name}.npy", "w") as stream:
-                np.lib.format.write_array_header_1_0(stream, {"descr": kind, "fortran_order": False, "shape": shape})
-                stream.write(b"u\0\0\0")
-    (fault,) = refused(vector_files.read_vectors, path).faults
-    assert fault.kind == "malformed" and "is damaged" in fault.what
-
-
 def test_only_regular_files_of_vectors_are_opened(small: Tiny, command: Command, tmp_path: Path, refused) -> None:
     small.save()
     folder = tmp_path / "x"
     folder.mkdir()
-    for suffix in ("scp", "ark", "npz", "parquet", "safetensors"):
+    for suffix in ("scp", "ark", "npz", "parquet"):
         pipe = folder / f"vectors.{suffix}"
         os.mkfifo(pipe)
         for place in (folder, pipe):
@@ -414,25 +314,6 @@ def test_only_regular_files_of_vectors_are_opened(small: Tiny, command: Command,
     os.mkfifo(folder / "vectors.npz")
     status, _, err = command(*planned(small, folder))
     assert status == 3 and "is a named pipe, not a file" in err
-
-
-@pytest.mark.parametrize("name", ["mean.vec", "transform.mat", "plda"])
-def test_files_of_a_back_end_are_read_as_other_tables_are(tmp_path: Path, name: str) -> None:
-    texts = {"mean.vec": " [ 0 1 ]\n", "transform.mat": " [\n  1 0\n  0 2 ]\n", "plda": "<Plda>  [ 0 0 ]\n [\n  1 0\n  0 1 ]\n [ 3 2 ]\n</Plda> "}  # fmt: skip
-    for other, text in texts.items():
-        (tmp_path / other).write_text(text)
-    plain = read_kaldi_model(tmp_path)
-    changed = texts[name].replace("\n", "\t \r\n").replace(" 0 ", "\t0 ")
-    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + changed.encode())
-    again = read_kaldi_model(tmp_path)
-    assert all(np.array_equal(getattr(plain, one.name), getattr(again, one.name)) for one in dataclasses.fields(plain))
-    (tmp_path / name).write_bytes(texts[name].encode("utf-16"))
-    with pytest.raises(DataError, match="UTF-16, not UTF-8: iconv"):
-        read_kaldi_model(tmp_path)
-    (tmp_path / name).unlink()
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(DataError, match="is a named pipe, not a file"):
-        read_kaldi_model(tmp_path)
 
 
 # Tables of other kinds --------------------------------------------------------------------------------------------------
@@ -462,8 +343,6 @@ def test_a_table_of_speakers_of_a_tree(tmp_path: Path, command: Command) -> None
     status, _, err = command(*arguments)
     (fault,) = faults(err)
     assert status == 3 and "is UTF-16" in fault
-    subprocess.run(["sh", "-ec", "iconv" + fault.split(": iconv", 1)[1]], check=True)
-    assert command(*arguments)[0] == 0
     # The names of readers may be in any encoding, ids may not.
     table.write_bytes(text.replace("ä", "a").encode("latin-1"))
     status, _, err = command(*arguments)

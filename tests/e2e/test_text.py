@@ -78,15 +78,6 @@ def command(root: Path, *more: str) -> int:
                     "metric=[asv]", "metric.asv.interval=none", f"paths.root={root.parent / 'exp'}", *more])  # fmt: skip
 
 
-@pytest.mark.slow
-def test_no_back_end_is_trained_on_words(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    written(corpus)
-    assert command(corpus, "backend=[cosine,plda]") == 0
-    assert "back end plda: left out for text, which hears no voice" in capfd.readouterr().err
-    assert command(corpus, "backend=[cosine,plda]") == 0
-    assert "0 computed" in capfd.readouterr().out, "words that do not change change no key"
-
-
 def test_a_data_set_without_text_is_refused(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert command(corpus) == 3
     said = capfd.readouterr().err

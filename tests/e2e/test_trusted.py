@@ -146,7 +146,7 @@ def test_a_variable_within_another_is_asked_as_in_a_file(
     [
         ("mine: &a\n  name: mcadams\n  <<: *a\n", "mine.yaml:1: an anchor (&) that holds itself"),
         ("mine: &a\n  name: [*a]\n", "mine.yaml:1: an anchor (&) that holds itself"),
-        ("- a\n", "mine.yaml:1: holds a list instead of KEY: VALUE"),
+        ("- a\n", "mine.yaml:1: holds no KEY: VALUE"),
     ],
 )
 def test_an_option_file_of_another_form(call: Call, tmp_path: Path, text: str, said: str) -> None:

@@ -109,10 +109,10 @@ def validate(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
 
     def call(given: Folder, *more: str) -> Said:
-        table = tmp_path / "found.csv"
+        table = tmp_path / "found.findings.csv"
         status = cli.run(
             [
-                "validate", "dataset=kaldi", f"dataset.root={given.root}", "system=original", f"--csv={table}",
+                "validate", "dataset=kaldi", f"dataset.root={given.root}", "system=original", f"--html={tmp_path / 'found.html'}",
                 f"+system.mine={{name: external, root: {given.sub}, level: speaker}}", "runtime.threads=2", *given.options, *more,
             ]
         )  # fmt: skip
@@ -389,12 +389,12 @@ def test_all_faults_at_once_and_the_page(folder: Folder, validate: Callable[...,
     evil = folder.sub / "toy_enrolls_anon" / "<img src=x onerror=alert(1)>.wav"
     shutil.copy(folder.sub / "toy_enrolls_anon" / "wav" / "stray.wav", evil)
     planted["extra"].add(str(evil.relative_to(folder.sub)))
-    said = validate(folder, "--html", "page.html")
+    said = validate(folder)
     assert said.status == 3
     assert {name: said.found.get(WORDS[name].title) for name in planted} == planted
     wrong = [name for name, (_, verdict) in PLANTS.items() if verdict == "wrong"]
     assert said.last.startswith(f"verdict: wrong: {len(wrong)} of 16 checks (") and "5 warnings" in said.last
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
     for ids in planted.values():
         for one in ids:
             assert one.replace("<", "&lt;").replace(">", "&gt;") in page
@@ -404,7 +404,7 @@ def test_all_faults_at_once_and_the_page(folder: Folder, validate: Callable[...,
         r"""(?:src|href|action)=["']?([^"'\s>]+)|url\(([^)]+)\)""", page.replace("&lt;img src=x", "")
     )
     assert references and all("".join(one).startswith(("#", "data:")) for one in references)
-    assert f"written: {tmp_path / 'page.html'}" in said.out
+    assert f"written: {tmp_path / 'found.html'}" in said.out
 
 
 @pytest.mark.slow
@@ -443,8 +443,8 @@ def test_without_audio_the_configuration_alone_is_checked(
     assert out.startswith("valid: dataset kaldi") and "audio was not looked at: there is no folder 'nowhere'" in out
     assert cli.run(["validate", f"dataset.root={folder.root}", "dataset=kaldi", "system=b2"]) == 0
     assert "no system names a folder" in capfd.readouterr().out
-    assert cli.run(["validate", "recipe=demo", "--html", "page.html"]) == 2
-    assert "no audio can be checked" in capfd.readouterr().err and not (tmp_path / "page.html").exists()
+    assert cli.run(["validate", "recipe=demo", "--html", "found.html"]) == 2
+    assert "no audio can be checked" in capfd.readouterr().err and not (tmp_path / "found.html").exists()
     assert cli.run(["validate", "recipe=demo", "--html"]) == 2
     assert "--html" in capfd.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections import Counter
 from collections.abc import Iterator
@@ -17,8 +18,7 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.products.checks.collect import AttackCheck, EarlyFinding
 from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair
-from pipeline.stages.graph import Graph, Measurement
-from pipeline.stages.keys import SpeechKey
+from pipeline.stages.graph import Graph, Measurement, SpeechKey
 from pipeline.stages.selections import SelectVectors
 from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature
@@ -56,6 +56,12 @@ def planned(*arguments: str, recordings: int = 3, untrained: tuple[str, ...] = (
     return assemble_graph(compose(given)[0], data, Machine("cpu", 1))
 
 
+@functools.cache
+def everything() -> Graph:
+    """The graph of ``ALL``, which no test changes."""
+    return planned(*ALL)
+
+
 def cells(made: Graph, metric: str) -> Counter[tuple[str, ...]]:
     """(system, attacker, extractor, trained on, back end) of the rows of a metric, with the number of trial sets."""
     names = ("system", "attacker", "extractor", "trained_on", "backend")
@@ -73,7 +79,7 @@ ALL = (
 
 
 def test_every_combination_that_makes_sense_and_no_other() -> None:
-    made = planned(*ALL)
+    made = everything()
     expected = {("original", "unprotected", extractor, "original", backend)
                 for extractor in ("ge2e", "ecapa") for backend in ("cosine", "plda")}  # fmt: skip
     for system, level in (("b2", "fixed"), ("b2r", "utterance")):
@@ -104,7 +110,7 @@ def test_every_combination_that_makes_sense_and_no_other() -> None:
 
 
 def test_sources_come_first_and_nothing_is_planned_twice() -> None:
-    made = planned(*ALL)
+    made = everything()
     seen = set()
     for task in made.tasks:
         assert all(ref.task in seen for ref in task.sources()), task.label
@@ -117,7 +123,7 @@ def test_sources_come_first_and_nothing_is_planned_twice() -> None:
 
 
 def test_three_trainings_each_on_its_own_copy_of_the_training_set() -> None:
-    made = planned(*ALL)
+    made = everything()
     trained = [task for task in made.tasks if task.name == "train"]
     assert [task.label for task in trained] == [
         "train ecapa on original, training set",
@@ -154,7 +160,7 @@ def test_the_level_of_the_training_set_is_a_setting_and_a_weak_mixture_is_said()
 
 
 def test_one_recording_a_speaker_is_cut_before_it_is_anonymised_or_else_after_and_marked() -> None:
-    whole, cut = planned(*ALL), planned(*ALL, recordings=1)
+    whole, cut = everything(), planned(*ALL, recordings=1)
     assert not [task for task in whole.tasks if task.settings.get("cut") == "pieces"]
     pieces = [task for task in cut.tasks if task.settings.get("cut") == "pieces"]
     assert {task.name for task in pieces} == {"extract", "cut"}
@@ -302,7 +308,7 @@ def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
 
 
 def test_diagnostics_can_be_left_out_and_then_cost_nothing() -> None:
-    made, without = planned(*ALL), planned(*ALL, "diagnostics=false")
+    made, without = everything(), planned(*ALL, "diagnostics=false")
     assert len(made.select(AttackCheck)) == sum(cells(made, "asv").values()) - 2 * 4, "one an attack on a system"
     assert not without.select(AttackCheck)
     checks = [task.label for task in without.tasks if task.name == "check"]
@@ -502,7 +508,7 @@ def test_pairs_of_the_original_speech_are_scored_once_for_all_systems() -> None:
 
 def test_original_speech_is_compared_with_itself_once_for_all_systems() -> None:
     """OO is one artefact a set, extractor and back end, whatever the number of systems; OP and PP are one a system."""
-    scored = [task for task in planned(*ALL).tasks if task.label.startswith("score all pairs of ")]
+    scored = [task for task in everything().tasks if task.label.startswith("score all pairs of ")]
     sides = Counter(task.label.split(" ge2e")[0].split(" ecapa")[0].partition("trials_f ")[2] for task in scored)
     cells = 4  # two extractors, two back ends; the other trial set has no such words in its label
     assert sides.pop("") == len(scored) / 2
@@ -517,7 +523,7 @@ def test_original_speech_is_compared_with_itself_once_for_all_systems() -> None:
 
 
 def test_a_graph_pickles_and_goes_on_where_it_was() -> None:
-    made = planned(*ALL)
+    made = everything()
     carried = pickle.loads(pickle.dumps(made))
     assert carried.tasks == made.tasks and carried.notes == made.notes
     assert [source.ref.task for source in carried.select(Measurement)] == [
@@ -543,7 +549,7 @@ def test_what_a_copy_lacks_of_the_training_speech_is_lacking_for_its_attackers_a
 
 
 def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_pairs() -> None:
-    made = planned(*ALL)
+    made = everything()
     assert [one.identity["system"] for one in made.select(StrongestAttack)] == ["original", "b2", "b2r"]
     for one in made.select(StrongestAttack):
         system = one.identity["system"]

@@ -241,7 +241,7 @@ def test_it_is_fine_tuned_written_and_read_back(layers: str, folder: Path, tmp_p
 
 def test_what_is_missing_is_named(folder: Path) -> None:
     (folder / "WavLM-Large.pt").unlink()
-    with pytest.raises(ModelMissing, match=r"holds no WavLM-Large\.pt"):
+    with pytest.raises(ModelMissing, match=r"no WavLM weights of the layout ssl_ecapa"):
         Extractor.weights(Settings(source=str(folder)), folder)
 
 

@@ -35,7 +35,6 @@ WITH_EXAMPLES = [
     "tpr_at_fpr",
     "trial_metrics",
     "vsm_metrics",
-    "zebra",
 ]
 
 

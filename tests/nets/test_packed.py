@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from pipeline.errors import ConfigError, StageFailed
+from pipeline.errors import StageFailed
 from pipeline.nets import batches
 from pipeline.nets.packed import Convolution, Layout
-from pipeline.nets.speechbrain_layout import FrontEnd, PackedFrontEnd
+from pipeline.nets.speechbrain_networks import FrontEnd, PackedFrontEnd
 
 FRAMES = [9, 5, 23, 5, 61]
 
@@ -44,10 +43,7 @@ def test_statistics_are_those_of_each_file_and_in_one_launch_too() -> None:
     layout, x = Layout(FRAMES, "cpu"), torch.randn(sum(FRAMES), 7)
     parts = [part.numpy().astype(np.float64) for part in torch.split(x, FRAMES)]
     total, top = np.stack([part.sum(0) for part in parts]), np.stack([part.max(0) for part in parts])
-    for sums, largest in (
-        (layout.sums(x), layout.largest(x)),
-        (layout._reduced(x, "sum"), layout._reduced(x, "max")),
-    ):
+    for sums, largest in ((layout.sums(x), layout.largest(x)), (layout._reduced(x, "sum"), layout._reduced(x, "max"))):
         assert np.abs(sums.numpy() - total).max() < 1e-4
         assert np.abs(largest.numpy() - top).max() < 1e-6
     assert np.abs(layout.means(x).numpy() - total / np.array(FRAMES)[:, None]).max() < 1e-5
@@ -122,16 +118,3 @@ def test_a_single_file_without_room_is_said_so() -> None:
     runner = batches.Batches(Card(100), 1_000, "cpu", 1)
     with pytest.raises(StageFailed, match="longest_seconds"):
         runner.run([np.ones(50, np.float32), np.ones(101, np.float32)])
-
-
-@pytest.mark.slow
-def test_without_a_compiler_torch_compile_is_a_fault_of_the_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import torch._inductor.config as inductor
-
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
-    part = torch.nn.Softplus()
-    with pytest.raises(ConfigError, match=r"torch\.compile does not work"):
-        batches.compile_parts([part], lambda: part(torch.ones(7, 3)))

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from pipeline.products import find_eer_definition
 from pipeline.products.bands import rank
-from pipeline.report.bands import tabulate_conditions
+from pipeline.report.leaderboard import tabulate_conditions
 from pipeline.report.table import to_latex, to_markdown, to_text
-from pipeline.tables import answers, bands, results
+from pipeline.tables import answers, results
 
 EDGES = (0.1, 0.2, 0.3, 0.4)
 MEAN = "libri_test (mean of f and m)"
@@ -47,7 +48,7 @@ def test_where_each_set_has_another_strongest_attack_the_lowest_eer_of_them_coun
         attacker=["lazy_informed / semi_informed", "semi_informed"], backend=["plda / cosine", "cosine"]
     )
     found = rank(ROWS, board, subset=MEAN, edges=EDGES, attackers=["semi_informed"], variant="speechbrain")
-    (row,) = found[(found["system"] == "b3") & (found["ranked_by"] == bands.STRONGEST)].to_dict("records")
+    (row,) = found[(found["system"] == "b3") & (found["ranked_by"] == answers.STRONGEST)].to_dict("records")
     assert row["value"] == 0.22 and row["attack"].startswith("lazy_informed: ")
 
 
@@ -73,7 +74,7 @@ def test_the_definition_and_the_subset_are_those_that_are_asked_for() -> None:
     assert ranked(variant="rocch")["met"].tolist() == [0]
     assert ranked(variant="")["variant"].unique().tolist() == ["rocch"], "that by which attacks are compared"
     assert ranked(subset="libri_test_trials_f")["value"].tolist() == [0.02]
-    assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [bands.STRONGEST]
+    assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [answers.STRONGEST]
     assert ranked(edges=(0.15, 0.2, 0.25, 0.3))["met"].tolist() == [0, 0, 3, 2, 4]
 
 
@@ -91,9 +92,14 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
     for write in (to_text, to_markdown, to_latex):
         assert "does not stand on everything" in write(tabulate_conditions(found))
         assert "does not stand on everything" not in write(tabulate_conditions(found[found["status"] == "ok"]))
-    # A table of an earlier version says nothing of it.
-    found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
-    assert set(bands.read(tmp_path)["status"]) == {"ok"}
+
+
+def test_attacks_are_compared_on_the_convex_hull_where_there_are_several_definitions() -> None:
+    def rows(*variants: str) -> pd.DataFrame:
+        return results.frame([{"dataset": "d", "metric": "eer", "variant": name, "value": 0.1} for name in variants])
+
+    assert find_eer_definition(rows("kaldi", "rocch")) == "rocch" == find_eer_definition(rows())
+    assert find_eer_definition(rows("speechbrain")) == "speechbrain" and find_eer_definition(rows("own")) == "own"
 
 
 @pytest.mark.parametrize("write", [to_text, to_markdown, to_latex])
@@ -106,6 +112,6 @@ def test_every_form_says_what_the_conditions_are(write: Any) -> None:
 
 
 def test_the_table_is_kept_in_the_run_folder(tmp_path: Path) -> None:
-    assert bands.read(tmp_path).empty and list(bands.read(tmp_path).columns) == list(bands.COLUMNS)
-    bands.write(ranked(), tmp_path)
-    pd.testing.assert_frame_equal(bands.read(tmp_path), ranked(), check_dtype=False)
+    assert answers.read_bands(tmp_path).empty and list(answers.read_bands(tmp_path).columns) == list(answers.BANDS)
+    answers.write_bands(ranked(), tmp_path)
+    pd.testing.assert_frame_equal(answers.read_bands(tmp_path), ranked(), check_dtype=False)

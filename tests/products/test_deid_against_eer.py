@@ -22,6 +22,7 @@ from pipeline.engine.store import Store
 from pipeline.products import Collection
 from pipeline.products.checks import words as sentences
 from pipeline.products.checks.collect import collect_checks
+from pipeline.products.checks.words import Rate
 from pipeline.report import findings as grouping
 from pipeline.report import verdict
 from pipeline.report.render import render
@@ -133,7 +134,7 @@ def test_published_baselines_are_flagged_by_their_adapted_attacker() -> None:
             if adapted == ["eer", "rocch", "PP", "semi_informed"]:
                 rates[which] = float(line["value"]) / 100
     assert len(hidden) == 60 and hidden.keys() <= rates.keys()
-    found = [sentences.deid_against_eer(value, rates[which], "published") for which, value in hidden.items()]
+    found = [sentences.deid_against_eer(value, Rate(rates[which]), "published") for which, value in hidden.items()]
     assert all(one.flagged for one in found)
 
 

@@ -144,7 +144,7 @@ def test_runs_are_told_apart(make_run: MakeRun, tmp_path: Path) -> None:
 
 def test_a_run_without_checks_has_no_section(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", tables={}, change=few)
-    assert "strong enough" not in render([run], tmp_path / "out").read_text(encoding="utf-8")
+    assert '<h2 id="attack">' not in render([run], tmp_path / "out").read_text(encoding="utf-8")
     pd.DataFrame({"sentence": ["x"]}).to_parquet(run / "diagnostics.parquet")
-    with pytest.raises(DataError, match="checks of the attack lack columns: dataset"):
+    with pytest.raises(DataError, match="lacks columns: dataset"):
         render([run], tmp_path / "out")

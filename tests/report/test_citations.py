@@ -42,7 +42,7 @@ def entries(text: str) -> dict[str, tuple[str, dict[str, str]]]:
             for character in value:
                 depth += (character == "{") - (character == "}")
                 assert depth >= 0, value
-            assert depth == 0 and value.isascii(), value
+            assert depth == 0, value
             assert not re.search(r"(?<!\\)[&%#_$]", value), value
     return made
 
@@ -63,12 +63,14 @@ def test_every_paper_that_our_families_name_is_known() -> None:
     for family in glossary.families():
         if family.__module__.split(".")[2] in ours:
             for reference in family.references:
-                assert citations._find_papers(reference), reference
+                assert citations.find_papers(reference), reference
 
 
 def test_all_metrics_together() -> None:
     found = entries(citations.to_bibtex(rows(*glossary.metrics())))
-    assert set(found) >= {one.key for one in citations.PAPERS}, "no entry that nothing asks for"
+    assert set(found) >= {*re.findall(r"@\w+{(\w+),", "".join(citations.read_papers()))}, (
+        "no entry that nothing asks for"
+    )
     assert r"No{\'e}, Paul-Gauthier and others" in found["noe2020similarity"][1]["author"]
 
 
@@ -91,4 +93,4 @@ def test_what_a_family_of_others_says_is_an_entry_as_it_stands(monkeypatch: pyte
     monkeypatch.setattr(glossary, "families", lambda: (Theirs,))
     found = entries(citations.to_bibtex(rows("theirs")))
     assert [fields["year"] for kind, fields in list(found.values())[1:] if kind == "misc"] == ["2031", "2032"]
-    assert r"{\"A}. Author\_1" in next(fields["note"] for _, fields in found.values() if "note" in fields)
+    assert r"Ä. Author\_1" in next(fields["note"] for _, fields in found.values() if "note" in fields)

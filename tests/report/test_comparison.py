@@ -53,8 +53,7 @@ def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
     assert f"      {long}" in out and "†: stands on less than was expected" in out
     assert "discloses less in B" not in out and f"{long} and b2 disclose less in B than in A" in " ".join(out.split())
     assert "p at most 0.05 after Holm's correction for 2 comparisons" in " ".join(out.split())
-    command = out[out.index("voice-privacy") :].partition("\n\n")[0]
-    assert command.replace("\\\n", "").split()[:2] == ["voice-privacy", "system.b2.seed=2"]
+    assert "To have the scores of B, run the same evaluation again" in out
 
 
 def test_rows_that_changed_are_shown_and_the_others_counted_by_why(tmp_path: Path) -> None:
@@ -82,10 +81,8 @@ def test_rows_that_changed_are_shown_and_the_others_counted_by_why(tmp_path: Pat
 def test_a_value_that_is_there_in_one_run_alone_is_a_change() -> None:
     frames = [results.frame([row("r", value=value)]) for value in (0.2, float("nan"))]
     found = comparison.pair_rows(*frames)
-    assert len(found.changed) == 1 and comparison._format_changed_row(results.records(found.changed)[0]).endswith(
-        "% / –"
-    )
-    assert not len(comparison.pair_rows(frames[1], frames[1]).changed), "no value is no other than no value"
+    assert found["differs"].all() and comparison._format_changed_row(results.records(found)[0]).endswith("% / –")
+    assert not comparison.pair_rows(frames[1], frames[1])["differs"].any(), "no value is no other than no value"
 
 
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
@@ -103,10 +100,10 @@ def test_settings_that_are_the_same_and_digests_that_are_not(tmp_path: Path) -> 
     assert "No settings differ that numbers depend on, as they were written; their digests do" in said
 
 
-def test_values_that_are_too_long_for_the_table_stand_whole_below_it(tmp_path: Path) -> None:
+def test_long_values_stand_whole(tmp_path: Path) -> None:
     values = [[f"set_{n}" for n in range(12) if n != left] for left in (5, 6)]
     runs = [folder(tmp_path / n, [row(n)], {"dataset": {"name": "kaldi", "sets": v}}) for n, v in zip("ab", values)]
     out = comparison.to_text(runs[0], runs[1], RunDifferences())
     said = " ".join(out.split())
-    assert all(f"{name} [{', '.join(several)}]" in said for name, several in zip("AB", values))
+    assert "dataset.sets: " + " / ".join(f"[{', '.join(several)}]" for several in values) in said
     assert max(map(len, out.splitlines())) <= comparison.WIDTH

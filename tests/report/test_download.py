@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.report.page.downloads import Download
+from pipeline.report.page import Download
 
 
 @pytest.mark.parametrize("text", ["", 'a,b\n1,"x y"\n', "".join(map(chr, range(0x800))) + "声🎉", "%41&<>#?"])

@@ -6,14 +6,12 @@ import itertools
 import string
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.report import signatures
 from pipeline.report.signatures import Names
-from pipeline.tables import results
 from pipeline.tables.results import make_signature
 
 ROW = {"metric": "eer", "variant": "", "estimator": "rocch", "input_unit": "", "condition": "PP", "attacker": "lazy_informed"}  # fmt: skip
@@ -48,31 +46,30 @@ def test_without_names_digests_stand_for_them() -> None:
 
 
 DEEP: dict[str, tuple[dict[str, Any], str]] = {
-    "an extractor's setting": ({"extractor": {"name": "ecapa", "training": {"epochs": 4}}}, "extractor"),
-    "code": ({"code": {"measures": 2}}, "code"),
-    "the back end": ({"backend": {"name": "cosine", "note": "x"}}, "backend"),
-    "replicates": ({"settings": {"replicates": 999}}, "settings"),
+    "an extractor's setting": ({"extractor": {"name": "ecapa", "training": {"epochs": 4}}}, ""),
+    "code": ({"code": {"measures": 2}}, ""),
+    "replicates": ({"settings": {"replicates": 999}}, ""),
     "the calibration": ({"calibration": "linear"}, "calibration:linear"),
     "who is asked": ({"sexes": "unknown"}, "sexes:unknown"),
-    "the beginning of a protocol": ({"protocol": "b" + "a" * 63}, "protocol:baaaaaaa"),
-    "the end of a protocol": ({"protocol": "a" * 63 + "b"}, "protocol:" + "a" * 63 + "b"),
+    "the end of a protocol": ({"protocol": "a" * 63 + "b"}, ""),
     "what weights learnt from": ({"training data": "200k speakers"}, "training data:200k speakers"),
 }
-"""Parameters of which one is changed, and how the difference is said."""
+"""Parameters of which one is changed, and how the difference is said; '' is by digits of the whole signature."""
 
 
 @pytest.mark.parametrize("wraps", [False, True], ids=["alone", "within a mean"])
 @pytest.mark.parametrize("name", DEEP)
-def test_one_deep_parameter_is_named(name: str, wraps: bool) -> None:
+def test_one_deep_parameter_tells_signatures_apart(name: str, wraps: bool) -> None:
     change, said = DEEP[name]
     one, other = of(), of(change)
     if wraps:
         one, other = mean(of(), of()), mean(of(), other)
     found = signatures.shorten([one, other], {one: NAMES, other: NAMES})
     assert found[one] != found[other]
-    added = found[other].split("|")[-1]
-    assert added.removeprefix("whole ").removeprefix("mean 2 ").startswith(said), found
-    assert added.count("mean 2 ") == wraps
+    if said:
+        assert found[other].split("|")[-1].removeprefix("mean 2 ") == said
+    else:
+        assert found[other].endswith(f"#{signatures.fingerprint(other)}")
 
 
 def test_a_patch_of_the_version_is_said_where_it_differs() -> None:
@@ -80,21 +77,6 @@ def test_a_patch_of_the_version_is_said_where_it_differs() -> None:
     several = [f"{begins}v:{version}" for version in ("0.1.7", "0.1.8", "0.2.0")]
     found = signatures.shorten(several, dict.fromkeys(several, NAMES))
     assert [found[one].split("be:cosine|")[1] for one in several] == ["v:0.1|v:0.1.7", "v:0.1|v:0.1.8", "v:0.2"]
-
-
-def test_a_setting_that_moved_the_signature_is_named_and_no_other() -> None:
-    rows, configs = [], {}
-    for run, epochs, threads in (("r1", 3, 1), ("r2", 5, 2)):
-        parameters = {"extractor": {"training": {"epochs": epochs}}}
-        identity = {**dict.fromkeys(results.IDENTITY, ""), **ROW, "subset": "t_f", "extractor": "ecapa"}
-        rows.append({**identity, "run_id": run, "signature": of(parameters)})
-        extractor = {"ecapa": {"name": "ecapa", "training": {"epochs": epochs}}, "other": {"x": epochs}}
-        configs[run] = {"runtime": {"threads": threads}, "metric": {"asv": {"seed": threads}}, "extractor": extractor}
-    forms = list(signatures.shorten_rows(pd.DataFrame(rows), configs).values())
-    assert [form.rsplit("|", 1)[1] for form in forms] == [
-        "extractor.ecapa.training.epochs:3",
-        "extractor.ecapa.training.epochs:5",
-    ]
 
 
 def test_what_cannot_be_named_gets_a_digest_that_is_the_same_everywhere() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.cli.compose import compose
-from pipeline.stages.averages import list_averages, means_of_sexes
+from pipeline.stages.settings import list_averages, means_of_sexes
 
 LIBRI = ["libri_test_trials_f", "libri_test_trials_m"]
 HALVES = {"libri_test (mean of f and m)": dict.fromkeys(LIBRI, 0.5)}

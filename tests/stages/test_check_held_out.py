@@ -133,7 +133,7 @@ def test_vectors_and_speakers_are_sampled_evenly_and_by_name() -> None:
 
 def test_what_cannot_be_measured_says_why(tmp_path: Path) -> None:
     cases: list[tuple[list[str], dict[str, str], Any, str]] = [
-        (names(4, 1, 3), unknown(4), WCCN, "1 held-out speaker, and it takes 2"),
+        (names(4, 1, 3), unknown(4), WCCN, "1 held-out speakers, and it takes 2"),
         (names(20, 1, 0), unknown(20), WCCN, "no held-out speaker has a second recording or piece"),
         (names(2, 1, 3), {"s00": "f", "s01": "m"}, WCCN, "no two held-out speakers are of one sex"),
         (

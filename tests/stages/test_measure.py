@@ -139,7 +139,7 @@ def test_models_that_lack_a_recording_make_trials_partial_by_name(kind: Reads, t
     notes = measured(kind, Context(3), tmp_path, **inputs)[1].record["notes"]
     assert notes["partial"] is True
     assert notes["lacking"] == (
-        "2 models are made of fewer enrolment recordings than are listed (m-a, m-b without a-7, a-8, b-7)"
+        "models made of fewer enrolment recordings than are listed: 2 (m-a, m-b without a-7, a-8, b-7)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.stages.keys import ExtractorKey, SpeechKey
+from pipeline.stages.graph import ExtractorKey, SpeechKey
 
 SPEECH = SpeechKey("b2")
 OTHERS: dict[str, list[Any]] = {

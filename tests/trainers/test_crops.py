@@ -1,4 +1,4 @@
-"""Batches of the embedding trainer: who is in them, where the crops lie, speeds, chunks and noise."""
+"""Batches of the embedding trainer: who is in them, where the crops lie, speeds and chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.errors import DataError
 from pipeline.nets.training import make_ahead, rate_of_cosine, rate_of_triangle
 from pipeline.nets.waveforms import Waveforms, pack_waveforms, play_at_speed
 from pipeline.trainers.embedding import EmbeddingSettings, Trainer
-from pipeline.trainers.embedding.crops import Batch, Crops, make_coloured_noise
+from pipeline.trainers.embedding.crops import Batch, Crops
 
 TINY = Trainer.resolved(
     EmbeddingSettings(batch=4, crop_seconds=0.3, speeds=(1.0,), steps=6, channels=(16, 16, 16), aggregation=24),
@@ -116,39 +116,6 @@ def test_chunks_are_counted_as_vpc_2024_does_and_crops_lie_anywhere() -> None:
     assert max(starts) > 16_000 - 4800 - 1000
     with pytest.raises(DataError, match=r"0\.3 s of speech"):
         crops(noises([4000, 4000], ["a", "b"]), items="chunks")
-
-
-def test_noise_is_added_to_half_of_the_crops_at_the_ratios_that_are_set() -> None:
-    clean, noisy = crops(), crops(noise_db=(3.0, 9.0))
-    ratios = []
-    for step in range(40):
-        before, after = clean.batch(step), noisy.batch(step)
-        assert before.utterances == after.utterances
-        for crop, changed in zip(before.crops.astype(float), after.crops.astype(float)):
-            if not np.array_equal(crop, changed):
-                ratios.append(10 * np.log10(np.sum(crop**2) / np.sum((changed - crop) ** 2)))
-    assert 50 < len(ratios) < 110
-    assert 3 - 0.01 < min(ratios) < 4
-    assert 8 < max(ratios) < 9 + 0.01
-
-
-def test_a_babble_has_other_speakers_in_it_alone() -> None:
-    audio = pack_waveforms([np.full(16_000, level) for level in (0.125, 0.25, 0.5)], ["a", "b", "c"])
-    made, random = crops(audio), np.random.default_rng(0)
-    for speaker, others in enumerate((0.75, 0.625, 0.375)):
-        babbles = np.array([made._mix_babble(speaker, random) for _ in range(10)])
-        np.testing.assert_allclose(babbles, others, atol=1e-3)
-
-
-def test_coloured_noise_falls_with_frequency_by_up_to_its_square() -> None:
-    random = np.random.default_rng(0)
-    slopes = []
-    for _ in range(40):
-        power = np.abs(np.fft.rfft(make_coloured_noise(16_000, random)))[1:8000] ** 2
-        bands = [power[low : 2 * low].mean() for low in (16, 64, 256, 1024, 4000)]
-        slopes.append(np.polyfit(np.log([16, 64, 256, 1024, 4000]), np.log(bands), 1)[0])
-    assert -2.2 < min(slopes) < -1.7
-    assert -0.3 < max(slopes) < 0.2
 
 
 def test_batches_are_made_ahead_in_order() -> None:

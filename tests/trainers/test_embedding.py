@@ -24,7 +24,7 @@ from pipeline.extractors import ecapa, xvector
 from pipeline.extractors.ecapa import training_network
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
-from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.speechbrain_networks import FrontEnd
 from pipeline.nets.training import Course, Standing
 from pipeline.nets.verification import Verified
 from pipeline.nets.waveforms import Waveforms, pack_waveforms
@@ -60,9 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.parametrize(
-    "settings", [TINY, XVECTOR, TINY.model_copy(update={"speeds": (0.9, 1.1), "noise_db": (0.0, 9.0)})]
-)
+@pytest.mark.parametrize("settings", [TINY, XVECTOR, TINY.model_copy(update={"speeds": (0.9, 1.1)})])
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
     tmp_path: Path, settings: EmbeddingSettings
 ) -> None:
@@ -230,15 +228,6 @@ def test_two_crops_that_do_not_fit_stop(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_faults_are_not_taken_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forward(self: Any, frames: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    monkeypatch.setattr(training_network.Network, "forward", forward)
-    with pytest.raises(RuntimeError, match="mat1"):
-        Trainer.train(TINY, AUDIO, tmp_path)
-
-
 def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any, embeddings: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return embeddings.sum() * math.nan, embeddings
@@ -257,29 +246,6 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
         Trainer.train(TINY.model_copy(update={"channels": (12, 16, 16)}), AUDIO, tmp_path)
     with pytest.raises(ConfigError, match="epochs or steps"):
         Trainer.train(TINY.model_copy(update={"steps": None, "epochs": None}), AUDIO, tmp_path)
-
-
-def test_a_compiler_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(frames: torch.Tensor) -> torch.Tensor:
-        raise OSError("no C++ compiler")
-
-    monkeypatch.setattr(torch, "compile", lambda network: fails)
-    with pytest.raises(ConfigError, match=r"does not work .*no C\+\+ compiler.*train\.compile"):
-        Trainer.train(TINY.model_copy(update={"compile": True}), AUDIO, tmp_path)
-
-
-def test_trying_the_compiled_network_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = contents(trained(tmp_path / "plain"))
-    monkeypatch.setattr(torch, "compile", lambda network: network)
-    made = contents(trained(tmp_path / "compiled", TINY.model_copy(update={"compile": True})))
-    assert made["embedding_model.safetensors"] == expected["embedding_model.safetensors"]
-
-
-@pytest.mark.slow
-def test_a_compiled_network_learns_the_same(tmp_path: Path) -> None:
-    plain = record(trained(tmp_path / "plain"))["loss"]
-    compiled = record(trained(tmp_path / "compiled", TINY.model_copy(update={"compile": True})))["loss"]
-    np.testing.assert_allclose(compiled, plain, rtol=1e-2)
 
 
 @pytest.mark.parametrize("settings", [TINY, XVECTOR])
@@ -313,36 +279,6 @@ def test_a_trained_folder_and_a_local_one_are_read_alike(tmp_path: Path) -> None
         ecapa.Extractor(ecapa.EcapaSettings(), folder, "cpu", 1)
 
 
-def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
-    one, two = trained(tmp_path / "ecapa"), trained(tmp_path / "xvector", XVECTOR)
-    with pytest.raises(DataError, match=r"not those of an x-vector network.*set source of the extractor"):
-        xvector.Extractor(xvector.XVectorSettings(source=str(one)), one, "cpu", 1)
-    with pytest.raises(DataError, match=r"not those of an ECAPA-TDNN.*set source of the extractor"):
-        ecapa.Extractor(ecapa.EcapaSettings(source=str(two)), two, "cpu", 1)
-
-
-class Harmful:
-    """A pickle that makes a folder when it is opened carelessly."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        import os
-
-        return os.mkdir, (str(self.path),)
-
-
-def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
-    torch.save({"fc.conv.weight": torch.zeros(2), "x": Harmful(tmp_path / "run")}, tmp_path / "embedding_model.ckpt")
-    with pytest.raises(DataError, match=r"plain tensors.*pickle that holds code.*state_dict\(\)"):
-        ecapa.Extractor(ecapa.EcapaSettings(source=str(tmp_path)), tmp_path, "cpu", 1)
-    assert not (tmp_path / "run").exists()
-    torch.save({"state": {"fc.conv.weight": torch.zeros(2)}}, tmp_path / "embedding_model.ckpt")
-    with pytest.raises(DataError, match=r"something else than tensors by name.*state_dict\(\)"):
-        ecapa.Extractor(ecapa.EcapaSettings(source=str(tmp_path)), tmp_path, "cpu", 1)
-
-
 class Script:
     """Verification with numbers that are given, and the weights that each was of."""
 
@@ -371,29 +307,12 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     script = Script(monkeypatch, numbers + LAST)
     folder = trained(tmp_path / "best", settings, MANY)
     # The lowest EER, of equal ones the lowest minimum Cllr, of equal ones the earliest.
-    assert [same(folder, weights) for weights in script.weights] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
+    kept = [place for place, weights in enumerate(script.weights) if same(folder, weights)]
+    assert kept == [2, 6, 7], "the third verification, and what is kept, measured twice"
     assert record(folder)["held_out"]["best_step"] == 3
     script = Script(monkeypatch, numbers + LAST)
     folder = trained(tmp_path / "last", settings.model_copy(update={"checkpoint": "last"}), MANY)
-    assert [same(folder, weights) for weights in script.weights] == [
-        False,
-        False,
-        False,
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
+    assert [place for place, weights in enumerate(script.weights) if same(folder, weights)] == [5, 6, 7]
     assert record(folder)["held_out"]["best_step"] == 6
 
 
@@ -435,7 +354,7 @@ def test_held_out_speakers_are_not_trained_on(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    settings = TINY.model_copy(update={"noise_db": (0.0, 10.0), "verify_every": 2})
+    settings = TINY.model_copy(update={"verify_every": 2})
     expected = contents(trained(tmp_path / "expected", settings, MANY))
     scratch, folder = tmp_path / "scratch", tmp_path / "made"
     scratch.mkdir()
@@ -497,17 +416,8 @@ def test_the_recipe_of_vpc_2024_is_what_its_code_does(tmp_path: Path, caplog: py
     small = {
         name: getattr(TINY, name) for name in ("channels", "aggregation", "embedding", "attention", "n_mels", "batch")
     }
-    quirky = EmbeddingSettings(
-        **{
-            **given,
-            **small,
-            "architecture": "ecapa",
-            "micro_batch": None,
-            "crop_seconds": 0.2,
-            "epochs": 3,
-            "threads": 1,
-        }
-    )
+    few = {"architecture": "ecapa", "micro_batch": None, "crop_seconds": 0.2, "epochs": 3, "threads": 1}
+    quirky = EmbeddingSettings(**{**given, **small, **few})
     made = record(trained(tmp_path / "one", quirky, audio))
     assert made["speakers"] == 24
     assert made["utterances_trained_on"] == 48 - round(0.1 * 48)

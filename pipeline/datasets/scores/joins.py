@@ -24,7 +24,6 @@ from pipeline.datasets.scores.score_table import ID, Array, Table
 from pipeline.errors import DataError
 from pipeline.faults import escape_unprintable
 from pipeline.metrics import ClassOrder
-from pipeline.names import describe_difference, fold_lookalikes
 from pipeline.tables import text
 
 Codes = npt.NDArray[np.int32]
@@ -79,17 +78,6 @@ def list_names(names: Iterable[str], count: int, most: int = 10) -> str:
 def _list_pairs(names: Names, keys: Keys, most: int = 10) -> str:
     sides = (names[side] for side in np.divmod(keys[:most], max(len(names), 1)))
     return list_names((f"({first}, {second})" for first, second in zip(*sides)), len(keys))
-
-
-def _find_twin(names: Names, keys: Keys, most: int = 10) -> str:
-    """The first id of some keys that looks like another id, and by which characters it differs; '' if none does."""
-    if all(map(str.isascii, names)):
-        return ""
-    for name in names[np.unique(np.divmod(keys[:most], max(len(names), 1)))]:
-        for other in names:
-            if other != name and fold_lookalikes(other) == fold_lookalikes(name):
-                return f"; {name} looks like another id, {other}: {describe_difference(name, other)}"
-    return ""
 
 
 def _list_distinct(codes: npt.NDArray[np.integer]) -> Keys:
@@ -304,7 +292,7 @@ def _find_trials(
     missing = trials[place < 0]
     if missing.size:
         raise DataError(
-            f"{missing.size} trials have no score: {_list_pairs(names, missing)}{_find_twin(names, missing)}",
+            f"{missing.size} trials have no score: {_list_pairs(names, missing)}",
             where=f"{table.where}, asked for by {wanted.where}",
             cause="scores of another list, ids that are spelled differently, or ID1 and ID2 in the other order",
             remedy="score the missing pairs",

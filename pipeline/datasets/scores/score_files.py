@@ -31,11 +31,7 @@ from pipeline.seeds import digest
 from pipeline.tables import text
 
 SETTING_NAMES = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
-
-
 POOLED = "pooled"
-
-
 _OF_A_SEX = re.compile(r"(?P<stem>.+)_trials_(?P<sex>[fm])(?P<rest>_.+)?")
 
 
@@ -132,34 +128,19 @@ def _find_files(settings: DatasetSettings, root: Path, faults: Faults) -> discov
     for score_file in folder.files:
         if not score_file.path.is_file():
             faults.add("missing-scores", "there is no such file", score_file.path)
-    names = dict.fromkeys(score_file.subset for score_file in folder.files)
+    sets = list(dict.fromkeys(score_file.subset for score_file in folder.files))
     for name in settings.sets or ():
-        if name not in names:
-            faults.add("unknown-set", f"there is no set {name}; there are {join_few(list(names))}", "dataset.sets")
+        if name not in sets:
+            faults.add("unknown-set", f"there is no set {name}; there are {join_few(sets)}", "dataset.sets")
     if folder.files:
-        _report_unused(settings, root, folder.files, table.is_file(), faults)
+        # Distances taken for similarities look like privacy.
+        names = [_shorten(score_file.path, root) for score_file in folder.files]
+        for pattern in () if isinstance(settings.distances, bool) else settings.distances:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                what = f"no score file is called {pattern}; there are {join_few(names)}"
+                faults.add("unused", what, "dataset.distances")
     kept = [score_file for score_file in folder.files if settings.sets is None or score_file.subset in settings.sets]
     return replace(folder, files=tuple(_list_once(kept, faults)))
-
-
-def _report_unused(
-    settings: DatasetSettings, root: Path, files: Sequence[ScoreFile], is_table: bool, faults: Faults
-) -> None:
-    """Settings that match nothing: distances taken for similarities look like privacy."""
-    patterns = [] if isinstance(settings.distances, bool) else settings.distances
-    names = [_shorten(score_file.path, root) for score_file in files]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            faults.add("unused", f"no score file is called {pattern}; there are {join_few(names)}", "dataset.distances")
-    if settings.results and (
-        is_table or not any(discovery.is_of_result(score_file.path, settings.results) for score_file in files)
-    ):
-        why = (
-            f"{discovery.LIST_NAME} says which files are read"
-            if is_table
-            else "no score file lies in a folder results-…"
-        )
-        faults.add("unused", f"{settings.results} chooses nothing: {why}", "dataset.results")
 
 
 def _list_once(files: Sequence[ScoreFile], faults: Faults) -> Iterator[ScoreFile]:
@@ -191,7 +172,11 @@ def _find_lists(
     for score_file in files:
         list_path = None
         if settings.labels == "auto":
-            list_path = score_file.trials or _find_list(score_file.subset, _list_places(score_file.path, root, folder))
+            # In the folder that is given, or in ``data`` beside the scores.
+            top = root.parent.parent
+            ups = [parent for parent in score_file.path.parents if parent == top or top in parent.parents]
+            places = [up / "data" for up in ups] if folder is None else [folder, folder / "data"]
+            list_path = score_file.trials or _find_list(score_file.subset, places)
             if list_path is None and not _has_labels(score_file.path):
                 lacking.setdefault(score_file.subset, score_file.path)
         if list_path is not None and not list_path.is_file():
@@ -200,14 +185,6 @@ def _find_lists(
     for subset, path in lacking.items():
         faults.add("no-trials", f"{subset}: no list of trials (data/{subset}/trials), and no labels in the file", path)
     return list_of
-
-
-def _list_places(path: Path, root: Path, folder: Path | None) -> list[Path]:
-    """Where lists of trials may lie: in the folder that is given, or in ``data`` beside the scores."""
-    if folder is not None:
-        return [folder, folder / "data"]
-    top = root.parent.parent
-    return [parent / "data" for parent in path.parents if parent == top or top in parent.parents]
 
 
 def _find_list(subset: str, places: Iterable[Path]) -> Path | None:
@@ -258,7 +235,8 @@ def _join_files(
     """
     sets, orders, errors = [], [], []
     for score_file in files:
-        distance = _is_distance(settings, score_file.path, root)
+        patterns, name = settings.distances, _shorten(score_file.path, root)
+        distance = patterns if isinstance(patterns, bool) else any(fnmatchcase(name, pattern) for pattern in patterns)
         try:
             matched, source = _match_file(settings, score_file, list_of[score_file.path], distance, notes)
         except DataError as error:
@@ -392,12 +370,6 @@ def _digest_table(table: pd.DataFrame) -> str:
     return digest("given scores", *numbers, *texts)
 
 
-def _is_distance(settings: DatasetSettings, path: Path, root: Path) -> bool:
-    if isinstance(settings.distances, bool):
-        return settings.distances
-    return any(fnmatchcase(_shorten(path, root), pattern) for pattern in settings.distances)
-
-
 def _shorten(path: Path, root: Path) -> str:
     """How a file is called in settings: from the root on."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
@@ -506,13 +478,8 @@ def _pool_sexes(
                 score_set.of.attack[1:], {}
             )
             attack[match["sex"]] = score_set
-    wanted = list(by_stem) if settings.pool is True else list(settings.pool)
-    for stem in wanted:
-        if stem not in by_stem:
-            what = f"there are no sets {stem}_trials_f and {stem}_trials_m to pool; there are those of {join_few(list(by_stem))}"
-            faults.add("unknown-set", what, "dataset.pool")
-            continue
-        for both in by_stem[stem].values():
+    for stem, attacks in by_stem.items():
+        for both in attacks.values():
             score_set = next(iter(both.values()))
             if set(both) != {"f", "m"}:
                 notes.append(

@@ -1,9 +1,8 @@
 """Tables of ids and scores: text (plain or gzip) or parquet, read by pyarrow without a loop over lines.
 
-Lines are ``ID1 ID2 SCORE``, ``ID1 ID2 target|nontarget`` or ``ID SPEAKER``, parted by any white space; a first line
-``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.datasets.scores.columns`. Scores that
-the pipeline keeps (``scores.parquet``, ``scores.safetensors`` with its rows and columns) are read too. What a file is, is told
-by its content, not its name. Ids are compared in NFC.
+Lines are ``ID1 ID2 SCORE``, ``ID1 ID2 target|nontarget`` or ``ID SPEAKER``, parted by any white space; other layouts:
+:mod:`pipeline.datasets.scores.columns`. Scores that the pipeline keeps (``scores.parquet``, ``scores.safetensors`` with its rows
+and columns) are read too. What a file is, is told by its content, not its name. Ids are compared in NFC.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import errno
 import gzip
 import io
 import os
-import shlex
 import stat
 import zlib
 from collections.abc import Iterator
@@ -43,34 +41,18 @@ from pipeline.files import NotRegular, open_regular
 from pipeline.tables import bounds
 
 __all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read_table"]
-
-
 Array = npt.NDArray[np.float64]
 
 ID = pa.dictionary(pa.int32(), pa.string())
 """The type of columns of ids."""
 
-
 TRIAL_SCORES, MATRIX = "scores.parquet", "scores.safetensors"
 """Scores of trials and of all pairs as the pipeline keeps them."""
 
-
-_BLOCK = 1 << 24
-
-
-_BOM = b"\xef\xbb\xbf"
-
-
-_LONGEST_LINE = 1 << 20
-
-
-_LARGEST_PIPE = 8 << 30
-
-
+_BLOCK, _LONGEST_LINE, _LARGEST_PIPE = 1 << 24, 1 << 20, 8 << 30
 _SAMPLE = 1000
-
-
 _OUR_COLUMNS = {"model_speaker", "speaker", "model", "utterance"}
+Columns = dict[str, pa.ChunkedArray]
 
 
 @dataclass(frozen=True)
@@ -78,7 +60,7 @@ class Table:
     """Columns of one file; those of ids are dictionary-encoded, the score is float64."""
 
     where: str
-    columns: dict[str, pa.ChunkedArray]
+    columns: Columns
     note: str = ""
     """What was made of columns that are not as we write them."""
 
@@ -91,12 +73,7 @@ class Table:
     @property
     def score(self) -> Array:
         """Scores [n]; a null of a parquet file is NaN."""
-        column = self.columns["score"]
-        if not column.null_count:
-            return _as_numpy(column, np.float64)
-        absent = _as_numpy(column.is_null().cast(pa.int8()), np.int8) == 1
-        parts = [np.frombuffer(part.buffers()[1], np.float64, len(part), part.offset * 8) for part in column.chunks]
-        return np.where(absent, np.nan, np.concatenate(parts))
+        return np.asarray(self.columns["score"].to_numpy(), np.float64)
 
 
 def read_table(path: Path, columns: tuple[str, ...]) -> Table:
@@ -106,26 +83,24 @@ def read_table(path: Path, columns: tuple[str, ...]) -> Table:
         DataError: it cannot be opened, is no file, is damaged, or lines do not have these columns; the first ten are named.
     """
     try:
-        path = _find_kept_scores(path)
+        if path.is_dir():
+            path = next((path / name for name in (TRIAL_SCORES, MATRIX) if (path / name).is_file()), path)
         if path.name == MATRIX:
             return Table(str(path), _read_matrix(path, columns))
         source = _open_source(path)
         with _open_bytes(source) as stream:
-            start = stream.read(4)
-        if start == b"PAR1":
-            with _open_bytes(source) as stream:
+            is_parquet = stream.read(4) == b"PAR1"
+            if is_parquet:
                 bounds.check_parquet(stream)
-            columns_read, note = _read_parquet(source, columns)
-        else:
-            columns_read, note = _read_text(source, columns, str(path))
-        composed = {name: column if name == "score" else _compose_ids(column) for name, column in columns_read.items()}
-        return Table(str(path), composed, note)
+        read = _read_parquet(source, columns) if is_parquet else _read_text(source, columns, str(path))
+        composed = {name: column if name == "score" else _compose_ids(column) for name, column in read[0].items()}
+        return Table(str(path), composed, read[1])
     except NotRegular as error:
         raise DataError(
             f"the path {error.strerror}",
             where=str(path),
             cause="a pipe or a device in the place of a file",
-            remedy=f"write it to a file: cat {shlex.quote(str(path))} > {shlex.quote(f'{path}.copy')} (if it ends), or give <(COMMAND)",
+            remedy="write what comes through it to a file, or give <(COMMAND)",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"the gzip file is damaged: {error}", where=str(path), remedy="copy or make it anew") from error
@@ -133,13 +108,6 @@ def read_table(path: Path, columns: tuple[str, ...]) -> Table:
         raise DataError(f"cannot read the file: {error.strerror or error}", where=str(path)) from error
     except pa.ArrowException as error:
         raise DataError(f"the parquet file cannot be read: {error}", where=str(path)) from error
-
-
-def _find_kept_scores(path: Path) -> Path:
-    """The file with scores in a folder of the store; any other path as it is."""
-    if path.is_dir():
-        return next((path / name for name in (TRIAL_SCORES, MATRIX) if (path / name).is_file()), path)
-    return path
 
 
 def _open_source(path: Path) -> Path | io.BytesIO:
@@ -165,22 +133,9 @@ def _open_source(path: Path) -> Path | io.BytesIO:
 
 def _compose_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Ids in NFC: a name typed on one system and copied from another is one name."""
-    words = [chunk.dictionary for chunk in column.chunks]
-    if all(_is_ascii(word) for word in words):
-        return column
-    if all(pc.utf8_normalize(word, form="NFC").equals(word) for word in words):
+    if all(pc.all(pc.string_is_ascii(chunk.dictionary), min_count=0).as_py() for chunk in column.chunks):
         return column
     return pc.utf8_normalize(column.cast(pa.string()), form="NFC").dictionary_encode()
-
-
-def _is_ascii(words: pa.Array) -> bool:
-    data = words.buffers()[2]
-    return data is None or not (np.frombuffer(data, np.uint8) > 127).any()
-
-
-def _as_numpy(column: pa.ChunkedArray, kind: type[Any]) -> npt.NDArray[Any]:
-    # Arrow's own to_numpy imports pandas, and so does whatever makes an Arrow scalar.
-    return np.concatenate([np.empty(0, kind), *(np.from_dlpack(chunk) for chunk in column.chunks if len(chunk))])
 
 
 def _open_bytes(source: Path | io.BytesIO) -> BinaryIO:
@@ -194,23 +149,24 @@ def _open_bytes(source: Path | io.BytesIO) -> BinaryIO:
 # Text ----------------------------------------------------------------------------------------------------------------
 
 
-def _read_text(
-    source: Path | io.BytesIO, columns: tuple[str, ...], where: str
-) -> tuple[dict[str, pa.ChunkedArray], str]:
+def _read_text(source: Path | io.BytesIO, columns: tuple[str, ...], where: str) -> tuple[Columns, str]:
     with _open_bytes(source) as stream:
         lines = [line for _, line in zip(range(_SAMPLE), _read_lines(stream, where))]
     try:
-        layout = detect_layout(lines, columns, where)
+        layout = detect_layout(lines, columns)
     except Unclear as error:
-        raise DataError(f"lines are not `{SHAPES[columns]}`: {error}", where=where, remedy=error.remedy) from None
+        raise DataError(
+            f"lines are not `{SHAPES[columns]}`: {error}",
+            where=where,
+            remedy=f"write a file with lines `{SHAPES[columns]}`",
+        ) from None
     if layout is None:
-        return {name: pa.chunked_array([], type=pa.float64() if name == "score" else ID) for name in columns}, ""
+        return {name: pa.chunked_array([], type=_column_type(name)) for name in columns}, ""
     # Most files have single blanks, which pyarrow takes as they are; others are read again with their blanks mended.
     for mended in (True,) if layout.delimiter else (False, True):
         try:
             with _open_bytes(source) as stream:
-                text = io.BufferedReader(_MendedText(stream, layout.delimiter), _BLOCK) if mended else stream
-                table = _parse_csv(text, layout, columns)
+                table = _parse_csv(_mend_blanks(stream, layout.delimiter) if mended else stream, layout, columns)
         except pa.ArrowInvalid as error:
             if mended:
                 raise _refuse_lines(source, columns, layout, where, str(error)) from None
@@ -218,6 +174,10 @@ def _read_text(
         if mended or not _has_blanks(table):
             break
     return {name: table[name] for name in columns}, layout.note
+
+
+def _column_type(name: str) -> pa.DataType:
+    return pa.float64() if name == "score" else ID
 
 
 def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
@@ -229,17 +189,16 @@ def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
     first = True
     while line := stream.readline(_LONGEST_LINE):
         if first and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            quoted = shlex.quote(where)
             raise DataError(
                 "the file is UTF-16, not UTF-8",
                 where=where,
                 cause="a file written by PowerShell or a spreadsheet",
-                remedy=f"iconv -f UTF-16 -t UTF-8 {quoted} > {quoted}.utf8, and give {quoted}.utf8",
+                remedy="save it as UTF-8 (iconv -f UTF-16 -t UTF-8)",
             )
         if b"\0" in line or (len(line) == _LONGEST_LINE and not line.endswith(b"\n")):
             what = "zero bytes" if b"\0" in line else f"a line of more than {_LONGEST_LINE:,} bytes"
             raise DataError(f"the file holds {what}: it is no text table", where=where, remedy="correct the path")
-        yield line.removeprefix(_BOM) if first else line
+        yield line.removeprefix(b"\xef\xbb\xbf") if first else line
         first = False
 
 
@@ -250,7 +209,7 @@ def _parse_csv(stream: Any, layout: Layout, columns: tuple[str, ...]) -> pa.Tabl
             csv.ReadOptions(column_names=layout.names, skip_rows=layout.skip, block_size=_BLOCK),
             csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, escape_char=False),
             csv.ConvertOptions(
-                column_types={name: pa.float64() if name == "score" else ID for name in columns},
+                column_types={name: _column_type(name) for name in columns},
                 include_columns=list(columns),
                 null_values=[],
                 strings_can_be_null=False,
@@ -258,60 +217,23 @@ def _parse_csv(stream: Any, layout: Layout, columns: tuple[str, ...]) -> pa.Tabl
         )
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
-            return pa.table({name: pa.array([], pa.float64() if name == "score" else ID) for name in columns})
+            return pa.table({name: pa.array([], _column_type(name)) for name in columns})
         raise
 
 
 def _has_blanks(table: pa.Table) -> bool:
     """Whether an id is empty or holds white space: the blanks of the file are not single spaces."""
-    for column in table.columns:
-        for chunk in column.chunks if pa.types.is_dictionary(column.type) else []:
-            text = chunk.dictionary
-            if len(text) and (pc.min(pc.binary_length(text)).as_py() == 0):
-                return True
-            data = text.buffers()[2]
-            if data is not None and (np.frombuffer(data, np.uint8) <= ord(" ")).any():
-                return True
-    return False
+    words = [chunk.dictionary for column in table.columns if column.type == ID for chunk in column.chunks]
+    return any(pc.any(pc.match_substring_regex(ids, r"^$|[\x00-\x20]"), min_count=0).as_py() for ids in words)
 
 
-class _MendedText(io.RawIOBase):
+def _mend_blanks(stream: BinaryIO, delimiter: bytes) -> io.BytesIO:
     """A text with single spaces between fields and none at the ends of lines."""
-
-    def __init__(self, stream: BinaryIO, delimiter: bytes = b"") -> None:
-        self.parts = _mend_blocks(stream, delimiter)
-        self.left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self.left:
-            part = next(self.parts, None)
-            if part is None:
-                return 0
-            self.left = memoryview(part)
-        size = min(len(buffer), len(self.left))
-        buffer[:size] = self.left[:size]
-        self.left = self.left[size:]
-        return size
-
-
-def _mend_blocks(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
     blanks = bytes.maketrans(b"\t\v\f\r" + delimiter, b"    " + b" " * len(delimiter))
-    remainder = b""
-    while block := stream.read(_BLOCK):
-        lines, end, remainder = (remainder + block).rpartition(b"\n")
-        yield _mend_lines(lines + end, blanks, b'"' if delimiter else b"")
-    yield _mend_lines(remainder, blanks, b'"' if delimiter else b"")
-
-
-def _mend_lines(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
-    text = lines.translate(blanks, quotes)
+    text = stream.read().translate(blanks, b'"' if delimiter else b"")
     while b"  " in text:
         text = text.replace(b"  ", b" ")
-    text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n")
-    return text.strip(b" ")
+    return io.BytesIO(text.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" "))
 
 
 def _refuse_lines(
@@ -329,7 +251,7 @@ def _refuse_lines(
                 what = f"{len(cells)} fields instead of {len(layout.names)}"
             elif score is not None and not is_number(cells[score]):
                 what = f"'{cells[score]}' is not a number"
-            elif not _is_utf8(line):
+            elif line.decode(errors="replace").encode() != line:
                 what = "not UTF-8"
             else:
                 continue
@@ -345,18 +267,10 @@ def _refuse_lines(
     )
 
 
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+# Parquet and matrices ------------------------------------------------------------------------------------------------
 
 
-# Parquet -------------------------------------------------------------------------------------------------------------
-
-
-def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[dict[str, pa.ChunkedArray], str]:
+def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[Columns, str]:
     """Columns by their names, or by their order where there are just as many of other names; and what was made of them."""
     from pyarrow import parquet
 
@@ -390,7 +304,7 @@ def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[
     return columns_read, note
 
 
-def _read_both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+def _read_both_sides(table: pa.Table) -> Columns:
     """Ids and speakers of both sides of our scores of trials, each id once."""
     sides = [
         table.select(names).rename_columns(list(SPEAKERS))
@@ -401,10 +315,7 @@ def _read_both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     return {name: each[name].cast(pa.string()).dictionary_encode() for name in SPEAKERS}
 
 
-# Matrices of the store -----------------------------------------------------------------------------------------------
-
-
-def _read_matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
+def _read_matrix(path: Path, columns: tuple[str, ...]) -> Columns:
     """All cells of a matrix that the pipeline keeps, as lines.
 
     Raises:
@@ -430,13 +341,8 @@ def _read_matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedAr
             f"the matrix is of shape {scores.shape}, its ids are {len(ids[0])} and {len(ids[1])}", where=str(path)
         )
     places = np.indices(scores.shape, dtype=np.int32).reshape(2, -1)
-    encoded = {name: _encode_ids(place, names) for name, place, names in zip(SCORES, places, ids)}
-    flat = np.ascontiguousarray(scores, np.float64).ravel()
-    values = pa.Array.from_buffers(pa.float64(), flat.size, [None, pa.py_buffer(flat)])
-    return {**encoded, "score": pa.chunked_array([values])}
-
-
-def _encode_ids(places: npt.NDArray[np.int32], names: pa.ChunkedArray) -> pa.ChunkedArray:
-    places = np.ascontiguousarray(places)
-    indices = pa.Array.from_buffers(pa.int32(), places.size, [None, pa.py_buffer(places)])
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, names.cast(pa.string()).combine_chunks())])
+    encoded = {
+        name: pa.chunked_array([pa.DictionaryArray.from_arrays(place, names.cast(pa.string()).combine_chunks())])
+        for name, place, names in zip(SCORES, places, ids)
+    }
+    return {**encoded, "score": pa.chunked_array([pa.array(scores.ravel(), pa.float64())])}

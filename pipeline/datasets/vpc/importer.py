@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.datasets import kaldi, kaldi_folders, listings
+from pipeline.datasets import kaldi, listings
 from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import layout, protocols
@@ -25,10 +25,7 @@ from pipeline.faults import Faults
 from pipeline.names import join_few
 
 _TRIAL_SET = re.compile(r"(\w+?)_trials_\w+")
-
-
 _RAW_TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
-
 
 Available = dict[str, Path | tuple[Path, str]]
 """Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""
@@ -62,7 +59,7 @@ def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> Non
         faults.add(
             "no-sets", f"no set of trials is there; there are {join_few(present or list(found_layout.sets))}", root
         )
-    if faults.has("swapped") or faults.has("edition") or not (chosen.trials or chosen.cuts):
+    if faults.has("edition") or not (chosen.trials or chosen.cuts):
         # Whatever else is wrong follows from that.
         faults.stop(root)
     pairs = [(chosen.enrolments[half], list(folders.values())) for half, folders in chosen.trials.items()]
@@ -80,7 +77,7 @@ def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> Non
     ]
     kaldi.add_sets(settings, root, listing, pairs, cuts=cuts, starts=[*starts, *(cut.folder for cut in cuts)])
     protocols.check_counts(found_layout, protocol, settings.protocol == "strict", listing)
-    if faults.has("swapped"):
+    if faults.has("another-set"):
         faults.stop(root)
 
 
@@ -195,7 +192,7 @@ def _choose_sets(
     settings: DatasetSettings, available: Available, protocol: Mapping[str, Expected], listing: Listing
 ) -> list[str]:
     """The names of the trial sets that are evaluated: those of ``dataset.sets``, or all that are no part or union of others."""
-    wanted = kaldi_folders.wanted_sets(settings)
+    wanted = settings.sets
     beside = {name for name in available if _is_covered(name, available, protocol)}
     if wanted is None:
         if beside:
@@ -236,10 +233,7 @@ def _choose_folders(found_layout: Layout, available: Available, names: list[str]
         if enrolls is None:
             faults.add("missing-table", f"the trial set {name} has no enrolment set {half}_enrolls beside it", place)
             continue
-        swapped = protocols.describe_swap(enrolls, place)
-        if swapped:
-            faults.add("swapped", swapped, place)
-        elif not (place / "trials").exists():
+        if not (place / "trials").exists():
             faults.add("missing-table", f"the trial set {name} has no list of trials", os.fspath(place / "trials"))
         chosen.enrolments[half] = enrolls
         chosen.trials[half][name] = place

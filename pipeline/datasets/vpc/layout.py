@@ -19,14 +19,8 @@ from pipeline import audio
 from pipeline.names import join_few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
-
-
 TRAINING = "train-clean-360"
-
-
 _CORPORA = ("libri", "vctk")
-
-
 _LANGUAGES = ("en", "es", "fr", "de", "ja", "cn")
 
 
@@ -47,17 +41,13 @@ def _list_set_names() -> Iterator[str]:
 SET_NAMES = tuple(_list_set_names())
 """Names of original sets, of any edition."""
 
-
 _OF_TRIALS = re.compile(r"_(enrolls|trials_\w+)$")
-
 
 _OWN_NAMES = {"libri360_anon": TRAINING, "libri360": TRAINING}
 """Other names of a set in the Attacker Challenge's tree."""
 
-
 _NEVER_A_SYSTEM = re.compile(r"_(enrolls|trials|asr|hires|sp|no_sil)(_|$)")
 """What behind the name of a set says that it is another set, or features of it, and no system."""
-
 
 _CHALLENGE = re.compile(r"(?:voice-?privacy(?:-challenge)?|vpc)[-_]?(20(?:20|22|24|26))", re.IGNORECASE)
 
@@ -134,7 +124,10 @@ def read_layout(root: Path, edition: str = "auto", originals: Path | None = None
         edition: ``auto``, or the edition that it is said to be.
         originals: where the original sets are, if they are not in ``root``: a folder of the same kinds.
     """
-    data, remarks = _find_data(root), _Remarks()
+    # The first folder that holds a challenge's sets side by side.
+    places = (root / "data", root / "baseline" / "data", root)
+    data = next((place for place in places if any(split_name(child.name)[0] for child in list_folders(place))), None)
+    remarks = _Remarks()
     beside = list_folders(data) if data is not None else []
     nested = _find_nested(root, data, remarks)
     if data is None and not nested:
@@ -147,7 +140,8 @@ def read_layout(root: Path, edition: str = "auto", originals: Path | None = None
     if nested and not _list_evaluated(beside):
         sets = {**_find_nested_originals(root), **sets}
     copies, shared = _name_copies(systems, remarks)
-    exp = _find_exp(root, data)
+    beside_data = [data.parent / "exp", data / "exp"] if data is not None else [root / "exp"]
+    exp = next((folder for folder in beside_data if folder.is_dir()), None)
     originals_layout = read_layout(originals) if originals is not None else None
     if not _list_evaluated(beside) and (nested or f"_{start.name}" in copies):
         recognised, marks = "attacker", "systems in folders of their own, SYSTEM/data/SET_SYSTEM"
@@ -182,19 +176,6 @@ def split_name(folder: str) -> tuple[str, str]:
 
 
 # Where ---------------------------------------------------------------------------------------------------------------
-
-
-def _find_data(root: Path) -> Path | None:
-    """The first folder that holds a challenge's sets side by side."""
-    for folder in (root / "data", root / "baseline" / "data", root):
-        if any(split_name(child.name)[0] for child in list_folders(folder)):
-            return folder
-    return None
-
-
-def _find_exp(root: Path, data: Path | None) -> Path | None:
-    beside = [data.parent / "exp", data / "exp"] if data is not None else [root / "exp"]
-    return next((folder for folder in beside if folder.is_dir()), None)
 
 
 def list_folders(folder: Path) -> list[Path]:
@@ -410,12 +391,16 @@ class FoundCopy:
 
     def lacks(self, needed: Iterable[str]) -> list[str]:
         """Those of some sets that it does not hold: there is no folder, or neither audio nor a ``wav.scp`` in it."""
-        return [name for name in needed if name not in self.sets or _is_empty(self.sets[name])]
-
-
-def _is_empty(folder: Path) -> bool:
-    files = (Path(name) for _, _, names in os.walk(folder) for name in names)
-    return not any(file.name == "wav.scp" or file.suffix.lower() in audio.EXTENSIONS for file in files)
+        files = {
+            name: [Path(file) for _, _, below in os.walk(folder) for file in below]
+            for name, folder in self.sets.items()
+        }
+        having = {
+            name
+            for name, paths in files.items()
+            if any(path.name == "wav.scp" or path.suffix.lower() in audio.EXTENSIONS for path in paths)
+        }
+        return [name for name in needed if name not in having]
 
 
 def list_copies(layout: Layout) -> dict[str, FoundCopy]:

@@ -11,14 +11,8 @@ from pipeline.datasets.vpc.layout import SET_NAMES, Layout, split_name
 from pipeline.files import read_regular
 
 CHECKPOINT_FILES = ("embedding_model.ckpt", "embedding_model.safetensors")
-
-
 LOG = "train_log.txt"
-
-
-_EPOCH = re.compile(r"epoch: *(\d+)\b.*\bvalid loss: *([-+.\deE]+|nan|inf)")
-
-
+_EPOCH = re.compile(r"epoch: *(\d+)\b.*\bvalid loss: *(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)")
 _LARGEST_LOG = 16 << 20
 
 
@@ -85,7 +79,7 @@ def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
         text = read_regular(log, _LARGEST_LOG).decode("utf-8", "replace")
     except OSError:
         return None, ""
-    losses = {int(epoch): _parse_loss(loss) for epoch, loss in _EPOCH.findall(text)}
+    losses = {int(epoch): float(loss) for epoch, loss in _EPOCH.findall(text)}
     finite = {epoch: loss for epoch, loss in losses.items() if math.isfinite(loss)}
     by_epoch = {_number(checkpoint)[0]: checkpoint for checkpoint in checkpoints}
     kept = [epoch for epoch in finite if epoch in by_epoch]
@@ -97,15 +91,7 @@ def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
     return by_epoch[best], f"the lowest valid loss, {finite[best]:g}, in {LOG}{missing_note}"
 
 
-def _parse_loss(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 PLDA_FILES = ("plda", "mean.vec", "transform.mat")
-
 
 VECTOR_SETS = tuple(name for name in SET_NAMES if not name.endswith(("_all", "_asr")))
 """Sets that speakers are verified on, or trained; the unions hold the same recordings once more."""
@@ -146,7 +132,7 @@ def find_kaldi_folders(layout: Layout, model: str) -> list[Path]:
         for model_folder in models
         if model_folder.is_dir()
         for folder in (model_folder, *sorted(model_folder.glob("xvect_*")))
-        if _is_model_folder(folder)
+        if folder.is_dir() and not split_name(folder.name.removeprefix("xvect_"))[0]  # else the vectors of a set
     ]
 
 
@@ -160,11 +146,6 @@ def describe_search(layout: Layout, model: str) -> str:
     return (
         f"{kaldi} and {exp}/{_name_embedding_folder(layout, model).relative_to(exp)}/SET/utt-level/speaker_vectors.pt"
     )
-
-
-def _is_model_folder(folder: Path) -> bool:
-    """Whether it is a folder that may hold a model, and not the vectors of a set."""
-    return folder.is_dir() and not split_name(folder.name.removeprefix("xvect_"))[0]
 
 
 def _name_kaldi_models(model: str) -> tuple[str, ...]:

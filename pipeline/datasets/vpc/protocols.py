@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.listings import Listing, TrialList
 from pipeline.datasets.vpc.layout import Layout, is_raw
-from pipeline.files import find_assets, write_exchange_command
+from pipeline.files import find_assets
 from pipeline.names import join_few, normalise_name
 
 TITLES = {
@@ -71,17 +70,6 @@ def find_editions(name: str) -> list[str]:
     ]
 
 
-_TABLES = "wav.scp utt2spk spk2utt spk2gender utt2dur text"
-
-
-def describe_swap(enrolment: Path, trials: Path) -> str:
-    """What is wrong where the lists say that an enrolment and a trial folder stand in each other's place; '' where they do not."""
-    holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
-    if holds != [False, True, True, False]:
-        return ""
-    return f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {write_exchange_command(enrolment, trials)}"
-
-
 def check_structure(
     layout: Layout,
     protocol: Mapping[str, Expected],
@@ -96,8 +84,18 @@ def check_structure(
         foreign = [name for name in chosen if find_editions(name)]
         missing: list[str] = []
     else:
-        foreign = _list_foreign(layout, protocol)
-        missing = _list_missing(layout, protocol, available)
+        foreign = [
+            name
+            for name in layout.sets
+            if name not in protocol
+            and (find_editions(name) if not is_raw(name) else not any(row.startswith(f"{name}_") for row in protocol))
+        ]
+        # What is neither there nor cut out of what is.
+        present = {*layout.sets, *available}
+        present |= {f"{name.rpartition('_trials_')[0]}_enrolls" for name in available if name not in layout.sets}
+        missing = [
+            name for name, row in protocol.items() if row.role in ("enrolment", "trials") and name not in present
+        ]
     unknown = [name for name in available if name not in protocol and name not in foreign]
     if unknown and wanted is None:
         listing.limits.append(f"no protocol says what these sets are to hold: {join_few(unknown)}")
@@ -109,19 +107,15 @@ def check_structure(
         )
         _report_deviation("edition", what, layout.data, strict, listing)
     if foreign:
+        editions = {name: find_editions(f"{name}_enrolls" if is_raw(name) else name) for name in foreign}
+        named = [f"{name} (of {join_few(of)})" if of else name for name, of in editions.items()]
         own_sets = [name for name in available if name in protocol and protocol[name].role == "trials"]
         choice = (
             f"; those of the edition alone: 'dataset.sets=[{','.join(own_sets)}]'"
             if own_sets and wanted is None
             else ""
         )
-        _report_deviation(
-            "edition",
-            f"{title} has no set {', '.join(map(_name_editions, foreign))}{choice}",
-            layout.data,
-            strict,
-            listing,
-        )
+        _report_deviation("edition", f"{title} has no set {', '.join(named)}{choice}", layout.data, strict, listing)
     for name in missing:
         _report_deviation("protocol", f"the set {name} of {title} is missing", layout.data / name, strict, listing)
 
@@ -134,27 +128,29 @@ def check_counts(layout: Layout, protocol: Mapping[str, Expected], strict: bool,
         speakers.setdefault(row.set, set()).add(row.speaker)
         utterances.setdefault(row.set, set()).add(row.utterance)
     sizes = {name: (len(speakers[name]), len(utterances[name])) for name in utterances}
-    for trial_list in listing.lists:
-        _report_swapped_sizes(layout, trial_list, sizes, protocol, listing)
-    _check_set_sexes(layout, sizes, protocol, strict, listing)
-    if listing.faults.has("swapped"):
+    _check_set_sexes(layout, protocol, strict, listing)
+    if listing.faults.has("another-set"):
         return
     for name, size in sizes.items():
         expected = protocol.get(name)
         if expected is None:
             continue
         numbers = [(size[0], expected.speakers, "speakers"), (size[1], expected.utterances, "utterances")]
-        numbers += [
-            number
-            for trial_list in listing.lists
-            if trial_list.name == name
-            for number in _count_labels(trial_list, expected, listing)
-        ]
+        for trial_list in [trial_list for trial_list in listing.lists if trial_list.name == name]:
+            who = {row.utterance: row.speaker for row in listing.utterances if row.set == name}
+            pairs = {(trial.model, trial.utterance) for trial in trial_list.trials}
+            target = sum(who.get(utterance) == model for model, utterance in pairs)
+            numbers.append((target, expected.target, "target trials"))
+            numbers.append((len(pairs) - target, expected.nontarget, "non-target trials"))
         off = [f"{count} {what} instead of {most}" for count, most, what in numbers if most not in (None, count)]
         if off:
             _report_deviation("protocol", f"{name} has {', '.join(off)}", _find_folder(layout, name), strict, listing)
-    for name, enrolled in _count_enrolled(listing).items():
-        due = protocol[name].utterances if name in protocol else None
+    # The tables of an enrolment set may hold more than its list names.
+    listed: dict[str, set[str]] = {}
+    for trial_list in listing.lists:
+        listed.setdefault(trial_list.enrolment_set, set()).update(line.utterance for line in trial_list.enrolment)
+    for name, ids in listed.items():
+        enrolled, due = len(ids), protocol[name].utterances if name in protocol else None
         if due not in (None, enrolled) and enrolled != sizes.get(name, (0, 0))[1]:  # else it has been said of the set
             what = f"the list of {name} enrols {enrolled} of {due} utterances"
             _report_deviation("protocol", what, _find_folder(layout, name), strict, listing)
@@ -178,114 +174,27 @@ def _report_deviation(kind: str, what: str, where: Path | str, strict: bool, lis
         listing.limits.append(f"deviates from the protocol: {re.split(r'; those of|: dataset', what)[0]}")
 
 
-# Which sets ----------------------------------------------------------------------------------------------------------
-
-
-def _list_foreign(layout: Layout, protocol: Mapping[str, Expected]) -> list[str]:
-    """Sets that are there and that only other editions have."""
-    return [
-        name
-        for name in layout.sets
-        if name not in protocol
-        and (find_editions(name) if not is_raw(name) else not any(row.startswith(f"{name}_") for row in protocol))
-    ]
-
-
-def _list_missing(layout: Layout, protocol: Mapping[str, Expected], available: Collection[str]) -> list[str]:
-    """Enrolment and trial sets of the edition that are not there and cannot be cut out of what is."""
-    cut = {f"{name.rpartition('_trials_')[0]}_enrolls" for name in available if name not in layout.sets}
-    return [
-        name
-        for name, row in protocol.items()
-        if row.role in ("enrolment", "trials") and name not in layout.sets and name not in available and name not in cut
-    ]
-
-
-def _name_editions(name: str) -> str:
-    editions = find_editions(f"{name}_enrolls" if is_raw(name) else name)
-    return f"{name} (of {join_few(editions)})" if editions else name
-
-
 def _find_folder(layout: Layout, name: str) -> Path:
     raw = re.sub(r"_(enrolls|trials_\w+)$", "", name)
     return layout.sets.get(name, layout.sets.get(raw, layout.data))
 
 
-# Of which sex --------------------------------------------------------------------------------------------------------
-
-
-def _check_set_sexes(
-    layout: Layout,
-    sizes: Mapping[str, tuple[int, int]],
-    protocol: Mapping[str, Expected],
-    strict: bool,
-    listing: Listing,
-) -> None:
+def _check_set_sexes(layout: Layout, protocol: Mapping[str, Expected], strict: bool, listing: Listing) -> None:
     """Report sets of one sex that hold speakers of the other: where nobody is of the set's own, it is another set, which no setting
     excuses."""
     of_set: dict[str, dict[str, str]] = {}
     for row in listing.utterances:
         if row.sex in ("f", "m"):
             of_set.setdefault(row.set, {})[row.speaker] = row.sex
-    due = {name: protocol[name].sex for name in of_set if name in protocol and protocol[name].sex in ("f", "m")}
-    wrong = {name: sum(sex != due[name] for sex in of_set[name].values()) for name in due}
-    others = [name for name, count in wrong.items() if count == len(of_set[name])]
-    for name in [name for name, count in wrong.items() if count]:
-        what = f"{name} holds {_describe_people(wrong[name], due[name])}"
-        if name not in others:
-            what += f" beside {len(of_set[name]) - wrong[name]} of its own sex"
+    for name, sexes in of_set.items():
+        due = protocol[name].sex if name in protocol else ""
+        wrong = sum(sex != due for sex in sexes.values()) if due in ("f", "m") else 0
+        what = f"{wrong} of {len(sexes)} speakers of {name} are not of its sex, {due}"
+        if wrong == len(sexes):
+            what += ": another set stands in its place, or its spk2gender is wrong"
+            listing.faults.add("another-set", what, _find_folder(layout, name))
+        elif wrong:
             _report_deviation("protocol", what, _find_folder(layout, name), strict, listing)
-            continue
-        twin = re.sub("_trials_[fm]", f"_trials_{_OTHER_SEX[due[name]]}", name)
-        kind = "another-set"
-        if twin in protocol and _has_size(sizes[name], protocol[name]) and not _has_size(sizes[name], protocol[twin]):
-            what += f", but has the speakers and utterances of {name}: correct the sexes in its spk2gender"
-        elif twin not in others:
-            what += f" alone: another set stands in its place, perhaps {twin}"
-        elif due[name] == "f":
-            what += f" and {twin} {_describe_people(wrong[twin], due[twin])}: the sets are exchanged"
-            if name in layout.sets and twin in layout.sets:
-                kind, what = "swapped", f"{what}: {write_exchange_command(layout.sets[name], layout.sets[twin])}"
-            else:
-                what += ", or the lists that they are cut by"
-        else:
-            continue  # said of its twin
-        listing.faults.add(kind, what, _find_folder(layout, name))
-
-
-_OTHER_SEX = {"f": "m", "m": "f"}
-
-
-def _describe_people(count: int, due: str) -> str:
-    """How many speakers who are not of the sex that is due, in words."""
-    singular, plural = ("man", "men") if due == "f" else ("woman", "women")
-    return f"{count} {singular if count == 1 else plural}"
-
-
-def _has_size(size: tuple[int, int], expected: Expected) -> bool:
-    return size == (expected.speakers, expected.utterances)
-
-
-# How many ------------------------------------------------------------------------------------------------------------
-
-
-def _count_labels(trial_list: TrialList, expected: Expected, listing: Listing) -> list[tuple[int, int | None, str]]:
-    """The numbers of pairs of one and of two speakers in a list, each pair once, and what they should be."""
-    who = {row.utterance: row.speaker for row in listing.utterances if row.set == trial_list.name}
-    pairs = {(trial.model, trial.utterance) for trial in trial_list.trials}
-    target = sum(who.get(utterance) == model for model, utterance in pairs)
-    return [
-        (target, expected.target, "target trials"),
-        (len(pairs) - target, expected.nontarget, "non-target trials"),
-    ]
-
-
-def _count_enrolled(listing: Listing) -> dict[str, int]:
-    """How many utterances the lists enrol, by the enrolment set: its tables may hold more than its list names."""
-    ids: dict[str, set[str]] = {}
-    for trial_list in listing.lists:
-        ids.setdefault(trial_list.enrolment_set, set()).update(line.utterance for line in trial_list.enrolment)
-    return {name: len(utterances) for name, utterances in ids.items()}
 
 
 def _has_cross_sex(trial_list: TrialList, listing: Listing) -> bool:
@@ -295,28 +204,4 @@ def _has_cross_sex(trial_list: TrialList, listing: Listing) -> bool:
     return any(
         {sex.get(trial.model, "u"), sex.get(who.get(trial.utterance, ""), "u")} == {"f", "m"}
         for trial in trial_list.trials
-    )
-
-
-def _report_swapped_sizes(
-    layout: Layout,
-    trial_list: TrialList,
-    sizes: Mapping[str, tuple[int, int]],
-    protocol: Mapping[str, Expected],
-    listing: Listing,
-) -> None:
-    """Report an enrolment and a trial set of which each has the speakers and utterances of the other."""
-    both = (trial_list.enrolment_set, trial_list.name)
-    if not all(name in sizes and name in protocol and name in layout.sets for name in both):
-        return
-    due = [(protocol[name].speakers, protocol[name].utterances) for name in both]
-    if due[0] == due[1] or [sizes[name] for name in both] != due[::-1]:
-        return
-    first, second = (shlex.quote(str(layout.sets[name])) for name in both)
-    listing.faults.add(
-        "swapped",
-        f"{both[0]} holds the {sizes[both[0]][0]} speakers and {sizes[both[0]][1]} utterances of {both[1]}, and the other way round: "
-        f"for t in {_TABLES}; do [ ! -e {first}/$t ] || mv {first}/$t {first}/$t.swap; [ ! -e {second}/$t ] || mv {second}/$t {first}/$t; "
-        f"[ ! -e {first}/$t.swap ] || mv {first}/$t.swap {second}/$t; done",
-        layout.sets[both[0]],
     )

@@ -184,7 +184,6 @@ class _GraphRun:
             self.ready.missing(number)
 
     def _find(self, number: int) -> bool:
-        """Take the outputs of a task from the store; whether all are there."""
         task = self.tasks[number]
         try:
             return len(self.outcome.find(task)) == len(task.outputs)
@@ -192,7 +191,6 @@ class _GraphRun:
             return False
 
     def _ended(self, number: int, computed: bool) -> None:
-        """The outputs of a task are there, and were taken."""
         task, content = self.tasks[number], [artefact.digest for artefact in self._artefacts(number)]
         self.ready.done(number)
         if number not in self._ends:
@@ -343,7 +341,6 @@ class _GraphRun:
                         warnings.warn_explicit(text, category, filename, line)
 
     def _over(self, member: Worker) -> None:
-        """A worker has ended its task, or itself."""
         number = member.task
         assert number is not None
         try:
@@ -469,6 +466,5 @@ def _describe_limit(error: OSError) -> str:
 
 
 def _estimate_seconds(task: Task, rates: Rates) -> float:
-    """How long a task takes, as far as that is known."""
     measured = rates.seconds(task)
     return measured if measured is not None else 1.0 + task.resources.seconds / TIMES_REAL_TIME

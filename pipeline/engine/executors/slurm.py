@@ -191,7 +191,6 @@ class Executor(contracts.Sender):
         failures.raise_failures(perform.perform_tasks(tasks, stop, outcome, progress, fail_fast))
 
     def _ask(self, stage: str, device: bool, **fields: Any) -> Request:
-        """What the jobs of a stage ask for, which may use a GPU or not."""
         own = self.settings.stages.get(stage, Amounts())
         gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
         gpus = own.gpus if own.gpus is not None else gpus * device
@@ -207,7 +206,6 @@ class Executor(contracts.Sender):
         return Request(gpus > 0, tuple(sorted(options.items())))
 
     def _options(self, ask: Request) -> dict[str, Any]:
-        """As submitit has them."""
         amounts = dict(ask.options)
         extra = {name.removeprefix("--"): value for name, value in amounts.items() if name.startswith("--")}
         seconds = 60 * int(amounts["time"])

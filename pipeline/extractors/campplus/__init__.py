@@ -171,10 +171,9 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
 
     @classmethod
     def write(cls, model: torch.nn.Module, folder: Path) -> None:
-        from safetensors.torch import save_file
+        from pipeline.nets import states
 
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        save_file(plain, folder / WRITTEN)
+        states.write_tensors(folder / WRITTEN, model.state_dict())
 
     @classmethod
     def weights(cls, settings: CampplusSettings, models: Path) -> Weights | None:
@@ -219,4 +218,4 @@ def _read_state(folder: Path) -> dict[str, torch.Tensor]:
     path = first_file(folder, FILES)
     if path is None:
         raise DataError("a folder holds no CAM++ weights", where=str(folder), cause=f"none of {', '.join(FILES)}")
-    return states.read_tensors(path, WRITTEN)
+    return states.read_tensors(path)

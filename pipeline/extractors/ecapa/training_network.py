@@ -223,7 +223,7 @@ class _Normalisation(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Normalised rows, mean [c] and variance [c] (divided by T)."""
-        if x.dtype == torch.bfloat16 and not torch.compiler.is_compiling():
+        if x.dtype == torch.bfloat16:
             # Sums are in float32 here too, and their rounding is nothing beside that of the rows.
             y, mean, inverse = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)
             variance = inverse.pow(-2).sub_(eps)
@@ -300,13 +300,7 @@ class _Statistics(torch.autograd.Function):
         # dm u + dv u^2 is the mean of dm and dm + 2 dv u, times u.
         by_logits = apart.mul_((by_x + by_mean).mul_(0.5)).sub_((by_variance * variance)[:, None]).mul_(weights)
         by_x = by_x.mul_(weights)
-        return (
-            by_x.to(x.dtype).flatten(0, 1),
-            by_logits.to(x.dtype).flatten(0, 1),
-            torch.zeros_like(bias),
-            None,
-            None,
-        )
+        return (by_x.to(x.dtype).flatten(0, 1), by_logits.to(x.dtype).flatten(0, 1), torch.zeros_like(bias), None, None)
 
 
 def _wide(x: torch.Tensor) -> torch.dtype:

@@ -79,11 +79,12 @@ class Extractor(contracts.Extractor):
 
     def __init__(self, settings: PhonesSettings, weights: Path | None, device: str, threads: int) -> None:
         from pipeline.extractors.phones import network as vqvae
+        from pipeline.nets.states import read_tensors
 
         if weights is None:
             raise ModelMissing("the phones extractor was given no weights", where="extractor phones")
         super().__init__(settings, weights, device, threads)
-        self.encoder = vqvae.Encoder(vqvae.read(weights / WEIGHTS), device)
+        self.encoder = vqvae.Encoder(read_tensors(weights / WEIGHTS), device)
         self.dimension = self.encoder.n_codes
         self.batch_seconds = settings.batch_seconds
 

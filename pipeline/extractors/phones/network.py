@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,7 +21,6 @@ from torch.nn import functional
 
 from pipeline.errors import DataError
 from pipeline.extractors.phones.activity import FRAME
-from pipeline.weights.find import check_readable
 
 SAMPLE_RATE = 16_000
 HOP, WINDOW, FFT = 160, 400, 400
@@ -322,23 +320,6 @@ def folded(layer: nn.Module, norm: nn.Module) -> tuple[torch.Tensor, torch.Tenso
     factor = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     weight = layer.weight * factor[:, None, None]
     return weight.detach(), (norm.bias - norm.running_mean * factor).detach()
-
-
-def read(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file.
-
-    Raises:
-        ModelMissing: it cannot be opened.
-        DataError: it is no such file.
-    """
-    from safetensors.torch import load_file
-
-    check_readable(path)
-    try:
-        return load_file(path)
-    except Exception as error:
-        cause = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError("weights cannot be read", where=str(path), cause=cause) from error
 
 
 def _network(state: Mapping[str, torch.Tensor]) -> Network:

@@ -1,26 +1,21 @@
-"""Vectors by id from other people's files: Kaldi scp and ark, parquet, npz, safetensors, or a folder of such files.
+"""Vectors by id from other people's files: Kaldi scp and ark, parquet, npz, VPC 2024's tensor, or a folder of such files.
 
-Nothing that stands in a file is executed: a command in an scp and a pickled object are refused before kaldiio, which would
-run the one and load the other, or numpy come to them. All faults of a file are raised at once.
+Nothing that stands in a file is executed: commands in an scp and pickled objects are refused. All faults are raised at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import math
 import os
 import re
-import struct
 import zipfile
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -28,11 +23,8 @@ from pipeline.faults import TABLES, Faults
 from pipeline.files import NotRegular, TooLarge, open_regular, read_memory
 from pipeline.names import normalise_name
 from pipeline.seeds import digest
-from pipeline.tables import bounds
+from pipeline.tables import bounds, kaldi
 from pipeline.tables import text as text_tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +38,7 @@ KINDS = {
     "missing": ("a misspelt or unmounted path", "correct the path in extractor.precomputed.vectors"),
     "unknown-type": (
         "another format",
-        "write .scp, .ark, .parquet (columns id and vector), .npz or .safetensors (ids and vectors)",
+        "write .scp, .ark, .parquet (columns id and vector) or .npz (arrays ids and vectors)",
     ),
     "pickle": (
         "a format that runs code when it is loaded, which a run never does",
@@ -87,26 +79,20 @@ KINDS = {
         "add the vectors under the id UTTERANCE, SET/UTTERANCE or SPEAKER-UTTERANCE, or take the utterances out of the data "
         "set; allow_partial=true goes on without them and marks the results",
     ),
-    "ambiguous": (
-        "ids with '-' that can be cut in two ways",
-        "write SET/UTTERANCE or UTTERANCE as id",
-    ),
+    "ambiguous": ("ids with '-' that can be cut in two ways", "write SET/UTTERANCE or UTTERANCE as id"),
 }
 
 # What extractors and recipes leave beside utterance vectors: speaker means and their counts, and Kaldi's tables of audio.
 _SKIPPED = re.compile(r"\.|spk_|num_|(wav|feats|vad|cmvn)\.scp$")
 _PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"}
-_LONGEST_ID = 4096
 TENSOR, ROWS, ORDER = "speaker_vectors.pt", "id2idx", "idx2spk"
 """Files of VPC 2024: the vectors, the row of each id, and the ids by row."""
 _MEANS = "spk-level"
 """Its folder of speakers' means."""
 LARGEST = 64 << 30
 """Bytes of a file of vectors: sixty million of 256 values."""
-LONGEST = 1 << 20
-"""Values of a vector; no extractor gives nearly as many."""
 _UNPACKED, _FREE = 100, 256 << 20
-"""An npz may unpack to so many times its size; real numbers hardly shrink at all. Below so many bytes nobody minds."""
+"""An archive may unpack to so many times its size; real numbers hardly shrink at all. Below so many bytes nobody minds."""
 
 
 def make_faults() -> Faults:
@@ -136,8 +122,7 @@ class VectorTable:
         return {name: row for row, name in enumerate(self.ids)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Vector:
+class _Vector(NamedTuple):
     """One vector as a file has it: float [d], and where it stands."""
 
     id: str
@@ -156,10 +141,9 @@ class _Refused(Exception):
 def read_vectors(path: Path) -> VectorTable:
     """Vectors by id of a file or of all files below a folder.
 
-    Formats: Kaldi ``*.scp`` and ``*.ark`` (binary or text; a matrix with one row is a vector), ``*.parquet`` (a column ``id``
-    or ``utterance``, and a list column ``vector`` or columns ``0``, ``1``, ... or ``v0``, ``v1``, ...), ``*.npz`` (arrays
-    ``ids`` and ``vectors``), ``*.safetensors`` (tensor ``vectors``; ids a line each in ``NAME.ids.txt`` or as a JSON list in
-    the metadata entry ``ids``), ``speaker_vectors.pt`` of VPC 2024 (one plain tensor, beside ``id2idx``). Of a folder, ``.ark`` files beside an ``.scp``, files named ``spk_…`` and ``num_…``, and
+    Formats: Kaldi ``*.scp`` and ``*.ark`` (binary or text; a matrix with one row is a vector), ``*.parquet`` (columns ``id``
+    or ``utterance``, and ``vector``, a list), ``*.npz`` (arrays ``ids`` and ``vectors``), ``speaker_vectors.pt`` of VPC 2024 (a
+    plain tensor, beside ``id2idx``). Of a folder, ``.ark`` files beside an ``.scp``, files named ``spk_…`` and ``num_…``, and
     Kaldi's tables of audio (``wav.scp``, ``feats.scp``, ...) are passed over. float64 and float16 are rounded to float32.
 
     Raises:
@@ -173,7 +157,7 @@ def read_vectors(path: Path) -> VectorTable:
 
 
 def gather_vectors(paths: Sequence[Path], faults: Faults) -> VectorTable | None:
-    """As :func:`read` for one path or several together, but faults are listed in ``faults``; None if there were any."""
+    """As :func:`read_vectors` for several paths together, but faults are listed in ``faults``; None if there were any."""
     places = [Path(place).expanduser().absolute() for place in paths]
     path = places[0] if len(places) == 1 else Path(os.path.commonpath(places))
     before = len(faults.found)
@@ -195,17 +179,11 @@ def gather_vectors(paths: Sequence[Path], faults: Faults) -> VectorTable | None:
 
 
 def _list_files(path: Path, faults: Faults) -> list[Path]:
-    """The files to read, by the order of their relative paths. Links are followed, each folder once."""
+    """The files to read, by the order of their paths. Links are followed, each folder once."""
     if not path.is_dir():
         suffix = path.suffix.lower()
-        if not path.is_file():
-            try:
-                with open_regular(path):
-                    pass
-            except NotRegular as error:
-                faults.add("not-a-file", str(error.strerror), path)
-            except OSError:
-                faults.add("missing", "there is no such file or folder", path)
+        if not path.exists():
+            faults.add("missing", "there is no such file or folder", path)
         elif suffix in _PICKLES and path.name != TENSOR:
             faults.add("pickle", f"files of the type {suffix} hold pickled objects", path)
         elif suffix not in (".scp", *_READERS):
@@ -214,7 +192,6 @@ def _list_files(path: Path, faults: Faults) -> list[Path]:
             return [path]
         return []
     chosen: list[Path] = []
-    others: set[str] = set()
     seen: set[str] = set()
     for folder, below, names in os.walk(path, followlinks=True):
         real = os.path.realpath(folder)
@@ -222,57 +199,49 @@ def _list_files(path: Path, faults: Faults) -> list[Path]:
             below.clear()
             continue
         seen.add(real)
-        indexed = any(name.lower().endswith(".scp") and not name.startswith((".", "spk_", "num_")) for name in names)
+        names = [name for name in names if not _SKIPPED.match(name)]
+        indexed = any(name.lower().endswith(".scp") for name in names)
         for name in names:
             suffix = Path(name).suffix.lower()
-            if suffix not in (".scp", *_READERS) or (suffix in _PICKLES and name != TENSOR):
-                others.add(suffix)
-            elif not _SKIPPED.match(name) and Path(folder).name != _MEANS and not (indexed and suffix == ".ark"):
+            readable = suffix in (".scp", *_READERS) and (suffix not in _PICKLES or name == TENSOR)
+            if readable and Path(folder).name != _MEANS and not (indexed and suffix == ".ark"):
                 chosen.append(Path(folder, name))
     if not chosen:
-        pickles = sorted(others & _PICKLES)
-        if pickles:
-            faults.add("pickle", f"the folder holds files of pickled objects alone ({', '.join(pickles)})", path)
-        else:
-            faults.add("empty", "the folder holds no .scp, .ark, .parquet, .npz or .safetensors of utterances", path)
+        faults.add("empty", f"the folder holds no .scp, .ark, .parquet, .npz or {TENSOR} of utterances", path)
     return sorted(chosen)
 
 
-def _make_table(path: Path, vectors_by_id: Sequence[_Vector], faults: Faults) -> VectorTable:
+def _make_table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
     """Check vectors and put them in the order of their ids."""
-    dimensions = Counter(len(vector.values) for vector in vectors_by_id)
+    dimensions = Counter(len(vector.values) for vector in found)
     (dimension, usual), *_ = dimensions.most_common(1)
-    for vector in vectors_by_id:
+    for vector in found:
         if len(vector.values) != dimension:
-            sentence = f"'{vector.id}' has {len(vector.values)} values, but {usual} of {len(vectors_by_id)} vectors have {dimension}"
+            sentence = (
+                f"'{vector.id}' has {len(vector.values)} values, but {usual} of {len(found)} vectors have {dimension}"
+            )
             faults.add("dimension", sentence, vector.where)
     if dimension == 0:
         faults.add("malformed", "the vectors have no values", path)
-    vectors_by_id = [
-        replace(vector, id=normalise_name(vector.id)) for vector in vectors_by_id if len(vector.values) == dimension
-    ]
-    vectors_by_id = sorted(vectors_by_id, key=lambda vector: vector.id)
-    vectors = np.empty((len(vectors_by_id), dimension), np.float32)
+    usable = [vector._replace(id=normalise_name(vector.id)) for vector in found if len(vector.values) == dimension]
+    usable.sort(key=lambda vector: vector.id)
     # What is beyond the range of float32 becomes infinite, and is refused as that.
     with np.errstate(over="ignore"):
-        for row, vector in enumerate(vectors_by_id):
-            vectors[row] = vector.values
-    finite: np.ndarray = np.asarray(np.isfinite(vectors).all(axis=1))
-    zero: np.ndarray = np.asarray((vectors == 0).all(axis=1))
+        vectors = np.array([vector.values for vector in usable], np.float32)
     kept: list[int] = []
-    for row, vector in enumerate(vectors_by_id):
-        if not finite[row]:
+    for row, vector in enumerate(usable):
+        if not np.isfinite(vectors[row]).all():
             faults.add("not-finite", f"'{vector.id}' has values that are NaN, infinite or beyond float32", vector.where)
-        elif zero[row] and dimension:
+        elif dimension and not vectors[row].any():
             faults.add("zero", f"'{vector.id}' is zero in all its values", vector.where)
-        if kept and vectors_by_id[kept[-1]].id == vector.id:
-            first = vectors_by_id[kept[-1]]
-            if not np.array_equal(vectors[kept[-1]], vectors[row]) and finite[row] and finite[kept[-1]]:
-                faults.add("duplicate", f"'{vector.id}' has another vector at {first.where}", vector.where)
+        elif kept and usable[kept[-1]].id == vector.id:
+            if not np.array_equal(vectors[kept[-1]], vectors[row]):
+                first = usable[kept[-1]].where
+                faults.add("duplicate", f"'{vector.id}' has another vector at {first}", vector.where)
         else:
             kept.append(row)
     vectors = np.ascontiguousarray(vectors[kept])
-    ids = tuple(vectors_by_id[row].id for row in kept)
+    ids = tuple(usable[row].id for row in kept)
     content = hashlib.sha256(vectors.astype("<f4", copy=False).tobytes()).hexdigest()
     return VectorTable(ids, vectors, digest("vectors by id", ids, dimension, content), path)
 
@@ -349,19 +318,15 @@ def _read_ark(path: Path, faults: Faults) -> list[_Vector]:
     vectors: list[_Vector] = []
     with open_regular(path, LARGEST) as stream:
         size = os.fstat(stream.fileno()).st_size
-        name = ""
-        try:
-            while name := _read_token(stream):
-                start = stream.tell()
-                try:
-                    vectors.append(_Vector(name, _read_object(stream, size), f"{path}:{start}"))
-                except _Refused as error:
-                    faults.add(error.kind, f"'{name}': {error.what}", f"{path}:{start}")
-                    # After a matrix the next id follows; after anything else it cannot be found.
-                    if error.kind != "matrix":
-                        break
-        except _Refused as error:
-            faults.add(error.kind, error.what, f"{path}:{stream.tell()}")
+        while name := _read_token(stream):
+            start = stream.tell()
+            try:
+                vectors.append(_Vector(name, _read_object(stream, size), f"{path}:{start}"))
+            except _Refused as error:
+                faults.add(error.kind, f"'{name}': {error.what}", f"{path}:{start}")
+                # After a matrix the next id follows; after anything else it cannot be found.
+                if error.kind != "matrix":
+                    break
     return vectors
 
 
@@ -373,114 +338,33 @@ def _read_token(stream: BinaryIO) -> str:
             token += byte
         elif token:
             break
-        if len(token) > _LONGEST_ID:
-            raise _Refused("malformed", f"no id in {_LONGEST_ID} bytes: this is no Kaldi archive of vectors")
+        if len(token) > 4096:
+            break
     try:
-        return token.decode()
+        if len(token) <= 4096:
+            return token.decode()
     except UnicodeDecodeError:
-        raise _Refused("malformed", "an id that is no text: this is no Kaldi archive, or it is damaged") from None
+        pass
+    raise _Refused("malformed", "no id where one was expected: this is no Kaldi archive of vectors, or it is damaged")
 
 
 def _read_object(stream: BinaryIO, size: int) -> np.ndarray:
     """The vector [d] that begins here in an archive of ``size`` bytes; the stream is left behind it.
 
-    The header is read here first: kaldiio unpickles what begins with PKL, and takes a vector that ends early for a short one.
-
     Raises:
         _Refused: it is no vector.
     """
     start = stream.tell()
-    head = stream.read(32)
-    stream.seek(start)
-    if not head.startswith(b"\0B"):
-        return _read_text_vector(stream, head)
-    shape, length = _read_header(head)
-    if start + length > size:
-        raise _Refused("malformed", f"the archive ends early: {length} bytes are to follow, and {size - start} do")
-    if len(shape) == 2 and shape[0] != 1:
-        stream.seek(start + length)
-        raise _not_single(shape)
-    if shape[-1] > LONGEST:
-        raise _Refused("too-large", f"a vector of {shape[-1]:,} values; at most {LONGEST:,} are read")
-    from kaldiio.matio import read_kaldi
-
-    values = np.asarray(read_kaldi(stream))
-    if len(shape) == 1:
-        return values
-    return _take_single_row(values)
-
-
-def _read_header(head: bytes) -> tuple[tuple[int, ...], int]:
-    """The shape that a binary header tells, and the bytes of header and values together."""
-    kind = head[2:].split(b" ")[0]
-    begin = 3 + len(kind)
-    single, two, packed = "<Bi", "<BiBi", "<8xii"
-    layout = {b"FV": single, b"DV": single, b"FM": two, b"DM": two, b"CM": packed, b"CM2": packed, b"CM3": packed}
-    if kind not in layout:
-        contents = "integers" if head[2:3] == b"\4" else f"the binary type {kind[:8]!r}"
-        raise _Refused("malformed", f"{contents} instead of a vector of real numbers")
+    binary = stream.read(2) == b"\0B"
+    stream.seek(start + 2 * binary)
     try:
-        numbers: tuple[int, ...] = struct.unpack_from(layout[kind], head, begin)
-    except struct.error:
-        raise _Refused("malformed", "the archive ends early, inside a header") from None
-    # The sizes of what is not compressed each follow a byte that tells their width.
-    widths, shape = ((), numbers) if kind.startswith(b"C") else (numbers[::2], numbers[1::2])
-    if min(shape) < 0 or set(widths) - {4}:
-        raise _Refused("malformed", "the header is damaged")
-    begin += struct.calcsize(layout[kind])
-    width = {b"FV": 4, b"FM": 4, b"DV": 8, b"DM": 8, b"CM2": 2}.get(kind, 1)
-    count = math.prod(shape)
-    # CM has four 16-bit percentiles for each column.
-    return shape, begin + width * count + (8 * shape[1] if kind == b"CM" else 0)
-
-
-def _read_text_vector(stream: BinaryIO, head: bytes) -> np.ndarray:
-    """A vector ``[ 1 2.5 … ]`` or a matrix with a row a line.
-
-    Not by kaldiio, which takes all values for integers when the first has no point.
-    """
-    if not head.lstrip().startswith(b"["):
-        magics = {
-            b"PKL": "pickle",
-            b"NPY": "malformed",
-            b"AUDIO": "malformed",
-            b"RIFF": "malformed",
-            b"fLaC": "malformed",
-        }
-        for magic, kind in magics.items():
-            if head.startswith(magic):
-                raise _Refused(kind, f"an object of the type {magic.decode()} instead of a vector")
-        raise _Refused("malformed", "neither a binary nor a text vector begins here")
-    text = b""
-    while b"]" not in text:
-        line = stream.readline(32 * LONGEST)
-        if len(text) + len(line) > 32 * LONGEST - 1:
-            raise _Refused("too-large", f"a vector of more than {32 * LONGEST:,} bytes of text")
-        if not line:
-            raise _Refused("malformed", "the archive ends early: no ']' follows")
-        text += line
-    inside, _, following = text.partition(b"]")
-    if following.strip():
-        raise _Refused("malformed", f"{following.strip()[:20]!r} follows a vector in its line")
-    lines = [line.split() for line in inside.replace(b"[", b" ", 1).split(b"\n")]
-    try:
-        rows = [[float(value) for value in line] for line in lines if line]
-    except ValueError as error:
-        raise _Refused("malformed", f"not a number: {error}") from None
-    if len({len(row) for row in rows}) > 1:
-        raise _Refused("matrix", f"{len(rows)} rows of different lengths instead of one vector")
-    return _take_single_row(np.array(rows or [[]], np.float64))
-
-
-def _take_single_row(matrix: np.ndarray) -> np.ndarray:
-    if len(matrix) != 1:
-        raise _not_single(matrix.shape)
-    row: np.ndarray = matrix[0]
-    return row
-
-
-def _not_single(shape: Sequence[int]) -> _Refused:
-    return _Refused("matrix", f"a matrix of {shape[0]} rows and {shape[1]} columns, not one vector")
+        array = kaldi.read_array(stream, size, binary)
+    except kaldi.Malformed as error:
+        raise _Refused("malformed", str(error)) from None
+    if array.ndim == 2 and len(array) != 1:
+        rows, columns = array.shape
+        raise _Refused("matrix", f"a matrix of {rows} rows and {columns} columns, not one vector")
+    return array.reshape(-1)
 
 
 # Tables ----------------------------------------------------------------------------------------------------------------
@@ -491,27 +375,24 @@ def _read_file(path: Path, faults: Faults) -> list[_Vector]:
         return _READERS[path.suffix.lower()](path, faults)
     except _Refused as error:
         faults.add(error.kind, error.what, path)
-    except (NotRegular, TooLarge) as error:
-        faults.add("not-a-file" if isinstance(error, NotRegular) else "too-large", str(error.strerror), path)
+    except NotRegular as error:
+        faults.add("not-a-file", str(error.strerror), path)
+    except TooLarge as error:
+        faults.add("too-large", str(error.strerror), path)
     except MemoryError:
         faults.add("too-large", "does not fit into the memory of this machine", path)
     return []
 
 
-def _check_memory(title: str, size: int) -> None:
-    """Refuse what takes more memory than there is, before it is asked for."""
-    if size > read_memory():
-        raise _Refused("too-large", f"{title} takes {size:,} bytes, and this machine has {read_memory():,}")
-
-
-def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:
-    """The rows of a matrix [n, d] with their ids."""
-    if vectors.ndim != 2 or vectors.dtype.kind != "f":
-        shape = " × ".join(str(size) for size in vectors.shape)
+def _check_unpacked(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse an archive that unpacks to far more than it is, or than memory holds."""
+    size = sum(member.file_size for member in archive.infolist())
+    if size > max(_FREE, _UNPACKED * path.stat().st_size):
         raise _Refused(
-            "malformed", f"'vectors' is {vectors.dtype} [{shape}], not a matrix of real numbers, one row an id"
+            "too-large", f"unpacks from {path.stat().st_size:,} bytes to {size:,}: no vectors shrink like that"
         )
-    return _pair_with_ids(path, ids, list(vectors))
+    if size > read_memory():
+        raise _Refused("too-large", f"takes {size:,} bytes, and this machine has {read_memory():,}")
 
 
 def _pair_with_ids(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> list[_Vector]:
@@ -523,150 +404,59 @@ def _pair_with_ids(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]
 
 
 def _read_npz(path: Path, faults: Faults) -> list[_Vector]:
-    arrays: dict[str, np.ndarray] = {}
     with open_regular(path, LARGEST) as stream:
-        if not zipfile.is_zipfile(stream):
-            stream.seek(0)
-            pickled = stream.read(1) == b"\x80"
-            raise _Refused("pickle", "is a pickled object") if pickled else _Refused("malformed", "is no npz archive")
         try:
-            _check_npz(stream)
+            with zipfile.ZipFile(stream) as archive:
+                _check_unpacked(archive, path)
             stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in ("ids", "vectors")}
-        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-            if "allow_pickle" in str(error):
-                raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects") from None
-            raise _Refused("malformed", f"is damaged ({error})") from None
-    ids = arrays["ids"]
-    if ids.ndim != 1 or ids.dtype.kind not in "US":
+            with np.load(stream, allow_pickle=False) as arrays:
+                ids, vectors = arrays["ids"], arrays["vectors"]
+        except _Refused:
+            raise
+        except Exception as error:  # whatever zipfile and numpy make of damaged bytes
+            if isinstance(error, MemoryError):
+                raise
+            kind = "pickle" if "allow_pickle" in str(error) else "malformed"
+            raise _Refused(kind, f"is no npz archive of plain arrays 'ids' and 'vectors' ({error})") from None
+    if ids.ndim != 1 or ids.dtype.kind != "U":
         raise _Refused("ids", f"'ids' is {ids.dtype} of {ids.ndim} dimensions, not a list of texts")
-    if ids.dtype.kind == "S":
-        ids = np.char.decode(ids, "utf-8", "replace")
-    return _rows(path, [str(name) for name in ids], arrays["vectors"])
-
-
-def _check_npz(stream: BinaryIO) -> None:
-    """What the two arrays will take is checked before any of it is unpacked: by the list of contents, and by their headers."""
-    with zipfile.ZipFile(stream) as archive:
-        members = archive.namelist()
-        for name in ("ids", "vectors"):
-            if f"{name}.npy" not in members:
-                names = ", ".join(member.removesuffix(".npy") for member in members)
-                raise _Refused("malformed", f"there is no array '{name}' (there are: {names})")
-            listed = archive.getinfo(f"{name}.npy")
-            _check_memory(f"the array '{name}'", listed.file_size)
-            if listed.file_size > max(_FREE, _UNPACKED * listed.compress_size):
-                sentence = f"the array '{name}' unpacks from {listed.compress_size:,} bytes to {listed.file_size:,}"
-                raise _Refused("too-large", f"{sentence}: no vectors shrink like that")
-            with archive.open(listed) as packed:
-                version = np.lib.format.read_magic(packed)
-                header = (
-                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                )
-                shape, _, kind = header(packed)
-                if kind.hasobject:
-                    raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects")
-                if packed.tell() + math.prod(shape) * kind.itemsize != listed.file_size:
-                    sentence = (
-                        f"the array '{name}' of {' × '.join(map(str, shape))} {kind} is no {listed.file_size:,} bytes"
-                    )
-                    raise _Refused("malformed", f"is damaged ({sentence})")
-
-
-def _read_safetensors(path: Path, faults: Faults) -> list[_Vector]:
-    from safetensors import SafetensorError, safe_open
-
-    with open_regular(path, LARGEST):
-        pass
-    try:
-        with safe_open(path, framework="numpy") as stored:
-            names, metadata = list(stored.keys()), stored.metadata() or {}
-            if "vectors" not in names:
-                raise _Refused("malformed", f"there is no tensor 'vectors' (there are: {', '.join(names)})")
-            _check_memory("the tensor 'vectors'", 8 * math.prod(stored.get_slice("vectors").get_shape()))
-            vectors = np.asarray(stored.get_tensor("vectors"))
-    except (SafetensorError, TypeError) as error:
-        # TypeError: a type that numpy has not, bfloat16.
-        raise _Refused("malformed", f"cannot be read ({error})") from None
-    return _rows(path, _read_ids(path, metadata.get("ids")), vectors)
-
-
-def _read_ids(path: Path, stored: str | None) -> list[str]:
-    """The ids of a file of tensors, from the file beside it or from its metadata."""
-    beside = path.with_name(f"{path.stem}.ids.txt")
-    tables: list[list[str]] = []
-    if beside.exists():
-        try:
-            tables.append([line.strip() for line in text_tables.text(beside).rstrip().split("\n")])
-        except text_tables.Unreadable as error:
-            raise _Refused("ids" if error.kind == "malformed" else error.kind, f"{beside}: {error.what}") from None
-    if stored is not None:
-        try:
-            ids = json.loads(stored)
-        except (ValueError, RecursionError):
-            ids = None
-        if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
-            raise _Refused("ids", "the metadata entry 'ids' is no JSON list of texts")
-        tables.append(ids)
-    if not tables:
-        raise _Refused("ids", f"there is neither {beside} nor a metadata entry 'ids'")
-    if tables[0] != tables[-1]:
-        raise _Refused("ids", f"the metadata entry 'ids' and {beside} disagree")
-    return tables[0]
+    if vectors.ndim != 2 or vectors.dtype.kind != "f":
+        shape = " × ".join(map(str, vectors.shape))
+        raise _Refused("malformed", f"'vectors' is {vectors.dtype} [{shape}], not real numbers, one row an id")
+    return _pair_with_ids(path, ids.tolist(), list(vectors))
 
 
 def _read_parquet(path: Path, faults: Faults) -> list[_Vector]:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     try:
         with open_regular(path, LARGEST) as stream:
-            _check_memory("the table", bounds.check_parquet(stream))
+            size = bounds.check_parquet(stream)
+            if size > read_memory():
+                raise _Refused("too-large", f"takes {size:,} bytes, and this machine has {read_memory():,}")
             table = pq.ParquetFile(stream).read()
     except (NotRegular, TooLarge):
         raise
     except (pa.ArrowException, OSError) as error:
         raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0]})") from None
-    column = next((name for name in ("id", "utterance") if name in table.column_names), None)
-    if column is None:
-        raise _Refused("ids", f"there is no column id or utterance (there are: {', '.join(table.column_names[:10])})")
-    ids = table.column(column)
-    values = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
-    if not (pa.types.is_string(values) or pa.types.is_large_string(values)) or ids.null_count:
-        raise _Refused("ids", f"the column {column} is {ids.type} with {ids.null_count} nulls, not texts alone")
-    if "vector" in table.column_names:
-        return _pair_with_ids(path, ids.to_pylist(), _read_list_column(table.column("vector")))
-    return _rows(path, ids.to_pylist(), _read_numbered_columns(table))
-
-
-def _read_list_column(column: pa.ChunkedArray) -> list[np.ndarray]:
-    """The vectors of a column of lists; a list that is null has no values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    name = "id" if "id" in table.column_names else "utterance"
+    if not {name, "vector"} <= set(table.column_names):
+        columns = ", ".join(table.column_names[:10])
+        raise _Refused("ids", f"there are no columns id (or utterance) and vector (there are: {columns})")
+    ids, column = table.column(name).to_pylist(), table.column("vector")
+    if not all(isinstance(text, str) for text in ids):
+        raise _Refused("ids", f"the column {name} holds something else than texts")
     lists = (
         pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
     )
     if not lists or not pa.types.is_floating(column.type.value_type):
         raise _Refused("malformed", f"the column vector is {column.type}, not a list of real numbers")
+    # A list that is null has no values.
     lengths = pc.list_value_length(column).fill_null(0).to_numpy()
     flat = pc.list_flatten(column).to_numpy()
-    return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
-
-
-def _read_numbered_columns(table: pa.Table) -> np.ndarray:
-    """The columns 0, 1, ... or v0, v1, ... as a matrix [n, d]."""
-    import pyarrow as pa
-
-    numbered = {name: int(name.lstrip("v")) for name in table.column_names if re.fullmatch(r"v?[0-9]{1,6}", name)}
-    names = sorted(numbered, key=lambda name: numbered[name])
-    if not names or [numbered[name] for name in names] != list(range(len(names))):
-        raise _Refused("malformed", "there is no column vector, and no columns 0, 1, … or v0, v1, … without a gap")
-    for name in names:
-        if not pa.types.is_floating(table.column(name).type):
-            raise _Refused("malformed", f"the column {name} is {table.column(name).type}, not real numbers")
-    return np.column_stack([table.column(name).to_numpy() for name in names])
+    return _pair_with_ids(path, ids, np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else [])
 
 
 def _read_tensor(path: Path, faults: Faults) -> list[_Vector]:
@@ -680,12 +470,8 @@ def _read_tensor(path: Path, faults: Faults) -> list[_Vector]:
     rows = _read_rows(path.with_name(ROWS))
     with open_regular(path, LARGEST) as stream:
         if zipfile.is_zipfile(stream):
-            stream.seek(0)
             with zipfile.ZipFile(stream) as archive:
-                size = sum(member.file_size for member in archive.infolist())
-            if size > max(_FREE, _UNPACKED * path.stat().st_size):
-                raise _Refused("too-large", f"unpacks to {size:,} bytes: no vectors shrink like that")
-            _check_memory("the tensor", size)
+                _check_unpacked(archive, path)
         stream.seek(0)
         try:
             tensor = torch.load(stream, map_location="cpu", weights_only=True)
@@ -693,32 +479,25 @@ def _read_tensor(path: Path, faults: Faults) -> list[_Vector]:
             if type(error).__name__ == "UnpicklingError":
                 raise _Refused("pickle", "holds something else than plain tensors") from None
             raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0][:200]})") from None
-    if (
-        not isinstance(tensor, torch.Tensor)
-        or tensor.ndim != 2
-        or not tensor.is_floating_point()
-        or not tensor.is_contiguous()
-    ):
+    if not (isinstance(tensor, torch.Tensor) and tensor.ndim == 2 and tensor.is_floating_point()):
         raise _Refused("malformed", "is not one matrix of real numbers, a row a vector")
-    if sorted(rows.values()) != list(range(len(tensor))):
+    if not tensor.is_contiguous() or sorted(rows.values()) != list(range(len(tensor))):
         raise _Refused("ids", f"{path.with_name(ROWS)} has {len(rows)} ids, not one for each of the {len(tensor)} rows")
     _warn_of_order(path, rows)
-    names = sorted(rows, key=lambda name: rows[name])
-    return _rows(path, names, tensor.double().numpy())
+    return _pair_with_ids(path, sorted(rows, key=rows.__getitem__), list(tensor.double().numpy()))
 
 
 def _read_rows(path: Path) -> dict[str, int]:
     """The row of each id: lines ``ID ROW``."""
     try:
         lines = [line.split() for line in text_tables.text(path).splitlines() if line.strip()]
+        rows = {name: int(row) for name, row in lines}
     except text_tables.Unreadable as error:
         raise _Refused("ids" if error.kind == "malformed" else error.kind, f"{path}: {error.what}") from None
     except OSError as error:
         raise _Refused("ids", f"{path}, the table of its rows, cannot be read ({error.strerror})") from None
-    for number, fields in enumerate(lines, 1):
-        if len(fields) != 2 or not re.fullmatch(r"[0-9]{1,12}", fields[1]):
-            raise _Refused("ids", f"{path}:{number} is not 'ID ROW'")
-    rows = {fields[0]: int(fields[1]) for fields in lines}
+    except ValueError:
+        raise _Refused("ids", f"{path} has lines that are not 'ID ROW'") from None
     if len(rows) != len(lines):
         raise _Refused("ids", f"{path} has an id twice")
     return rows
@@ -747,7 +526,6 @@ def _warn_of_order(path: Path, rows: dict[str, int]) -> None:
 _READERS: dict[str, Callable[[Path, Faults], list[_Vector]]] = {
     ".ark": _read_ark,
     ".npz": _read_npz,
-    ".safetensors": _read_safetensors,
     ".parquet": _read_parquet,
     ".pt": _read_tensor,
 }

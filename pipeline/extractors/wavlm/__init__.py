@@ -109,17 +109,15 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
             parts = cut_evenly(wave, longest)
             usable = [part for part in parts if len(parts) == 1 or not _unusable(part)]
             vectors = [self.network(embedding.to_tensor(part, self.device)[None])[0].cpu().numpy() for part in usable]
-            return embedding.make_feature(self._normalise(np.mean(vectors, axis=0)))
+            vector = np.mean(vectors, axis=0)
+            length = np.linalg.norm(vector)
+            if self.settings.embedding_normalisation == "sign_vpc2026june":
+                vector = np.sign(vector)
+            elif self.settings.embedding_normalisation == "unit" and length > 0:
+                vector = vector / length
+            return embedding.make_feature(vector)
 
         return embedding.run_each(embed, waveforms, self.device, self.threads)
-
-    def _normalise(self, vector: np.ndarray) -> np.ndarray:
-        if self.settings.embedding_normalisation == "sign_vpc2026june":
-            return np.asarray(np.sign(vector))
-        length = np.linalg.norm(vector)
-        if self.settings.embedding_normalisation == "none" or not length > 0:
-            return vector
-        return np.asarray(vector / length)
 
     # Weights ---------------------------------------------------------------------------------------------------------
 
@@ -142,18 +140,12 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
 
     @classmethod
     def fetch(cls, settings: WavlmSettings, models: Path) -> None:
-        """Get a model of the hub; a folder has to be filled by hand."""
         try:
             super().fetch(settings, models)
         except ModelMissing as error:
-            if not is_hub_id(settings.source):
-                raise
-            raise ModelMissing(
-                error.what,
-                where=error.where,
-                cause=error.cause,
-                remedy=f"{error.remedy}; {layouts.CONFIG} belongs beside it",
-            ) from error
+            if is_hub_id(settings.source):
+                error.remedy = f"{error.remedy}; {layouts.CONFIG} belongs beside it"
+            raise
 
     @classmethod
     def describe_hub_model(cls, settings: WavlmSettings) -> HubModel:
@@ -205,10 +197,7 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
 
     @classmethod
     def pretrained(cls, settings: WavlmSettings, weights: Path) -> torch.nn.Module:
-        """The network of a folder.
-
-        A WavLM without a head gets one like W-NT's that leaves the direction of its statistics as it is until it learns.
-        """
+        """The network of a folder; a WavLM without a head gets one like W-NT's."""
         network = _load(settings, weights)
         network.begin()
         return network.eval()

@@ -2,14 +2,14 @@
 
 Nothing here asks the hub: a model is made of a configuration, and tensors are put into it by name.
 
-The network of :class:`Pooled` stands on it: statistics over time, alone or with W-NT's head, as in
-``Orange/Speaker-wavLM-pro``. W-NT: waveform less its mean, by its deviation; mean and deviation over time of the last hidden
+W-NT (``Orange/Speaker-wavLM-pro``): waveform less its mean, by its deviation; mean and deviation over time of the last hidden
 state; two convolutions of width 1, each followed by ReLU and a batch normalisation without scale; unit length.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import math
 import re
 from abc import ABC, abstractmethod
@@ -21,14 +21,13 @@ import torch
 from transformers import WavLMConfig, WavLMModel
 
 from pipeline.errors import DataError
-from pipeline.extractors.wavlm.layouts import CONFIG, Recognised, read_configuration, read_count
-from pipeline.nets.states import State, fill_model
-from pipeline.weights.find import check_readable
+from pipeline.extractors.wavlm.layouts import CONFIG, Recognised, read_configuration
+from pipeline.nets.states import State, check_tensors, fill_model, read_checkpoint, read_tensors, write_tensors
 
 VERSION = "wavlm backbone 1"
 ARCHITECTURE = "WavLM"
 
-_CONVERT = "write tensors by name and nothing else, with safetensors or torch.save of a state_dict(), on the machine that made it"
+_RELEASE = "take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm"
 
 # No dropout, masking or dropped layers: neither in use nor in fine-tuning does a network see anything but its input.
 _QUIET = {
@@ -103,40 +102,9 @@ class Network(torch.nn.Module, ABC):
         return self.last(self.trunk(self.frames(waves)))
 
 
-def read_checkpoint(path: Path) -> Any:
-    """What a file of tensors holds, without running any code that may be in it.
-
-    Raises:
-        ModelMissing: it cannot be opened.
-        DataError: it is damaged, or holds anything but plain values and tensors.
-    """
-    check_readable(path)
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # torch says the same of a damaged file and of one that would run code; neither is opened any further.
-        cause = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(
-            "weights cannot be read as plain tensors",
-            where=str(path),
-            cause=f"a damaged file, or a pickle that holds code: {cause}",
-            remedy=_CONVERT,
-        ) from error
-
-
-def check_tensors(value: Any, path: Path) -> State:
-    """A state dict as it was read, in float32.
-
-    Raises:
-        DataError: it is something else than tensors by name.
-    """
-    if not isinstance(value, Mapping) or not all(isinstance(tensor, torch.Tensor) for tensor in value.values()):
-        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
-    return {str(name): tensor.float() if tensor.is_floating_point() else tensor for name, tensor in value.items()}
+def convert_to_float(state: State) -> State:
+    """Tensors with real numbers in float32."""
+    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 
 def load(folder: Path, recognised: Recognised) -> tuple[WavLMModel, dict[str, Any], State]:
@@ -151,10 +119,9 @@ def load(folder: Path, recognised: Recognised) -> tuple[WavLMModel, dict[str, An
     if len(recognised.backbone) == 1:
         config, state = _microsoft(folder / recognised.backbone[0])
         return make_model(config, state), config, {}
-    config, path = read_configuration(folder), folder / recognised.backbone[1]
-    state = check_tensors(read_checkpoint(path), path)
+    config, state = read_configuration(folder), convert_to_float(read_tensors(folder / recognised.backbone[1]))
     if any(name.startswith("wavlm.") for name in state):
-        own = {name.removeprefix("wavlm."): tensor for name, tensor in state.items() if name.startswith("wavlm.")}
+        own = {name[6:]: tensor for name, tensor in state.items() if name.startswith("wavlm.")}
         return make_model(config, own), config, {name: tensor for name, tensor in state.items() if name[:6] != "wavlm."}
     return make_model(config, state), config, {}
 
@@ -187,18 +154,15 @@ def make_model(config: Mapping[str, Any], state: State) -> WavLMModel:
 def _microsoft(path: Path) -> tuple[dict[str, Any], State]:
     """Configuration and tensors of ``{cfg, model}`` under transformers' names."""
     checkpoint = read_checkpoint(path)
-    if (
-        not isinstance(checkpoint, Mapping)
-        or not isinstance(checkpoint.get("cfg"), Mapping)
-        or "model" not in checkpoint
-    ):
+    if not isinstance(checkpoint, Mapping) or not {"cfg", "model"} <= checkpoint.keys():
         raise DataError(
             "a checkpoint is not one of Microsoft's WavLM",
             where=str(path),
-            cause="it is no {cfg, model} with a dictionary of values as cfg",
-            remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
+            cause="it is no {cfg, model}",
+            remedy=_RELEASE,
         )
-    return translate_configuration(checkpoint["cfg"], path), rename_tensors(check_tensors(checkpoint["model"], path))
+    state = convert_to_float(check_tensors(checkpoint["model"], path))
+    return translate_configuration(checkpoint["cfg"], path), rename_tensors(state)
 
 
 def rename_tensors(state: State) -> State:
@@ -245,12 +209,11 @@ def translate_configuration(cfg: Mapping[str, Any], path: Path) -> dict[str, Any
             "normalize": bool(cfg["normalize"]),
         }
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
-        cause = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             "the configuration of a WavLM checkpoint cannot be used",
             where=f"{path}, cfg",
-            cause=cause,
-            remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
+            cause=f"there is no {error}" if isinstance(error, KeyError) else str(error),
+            remedy=_RELEASE,
         ) from error
 
 
@@ -264,10 +227,8 @@ def _convolutions(text: str) -> list[tuple[int, int, int]]:
             return list(value(node.left)) * min(int(value(node.right)), 100)
         return ast.literal_eval(node)
 
-    return [
-        (int(channels), int(kernel), int(stride))
-        for channels, kernel, stride in value(ast.parse(text, mode="eval").body)
-    ]
+    layers = value(ast.parse(text, mode="eval").body)
+    return [(int(channels), int(kernel), int(stride)) for channels, kernel, stride in layers]
 
 
 def count_samples(model: WavLMModel, frames: int) -> int:
@@ -276,12 +237,6 @@ def count_samples(model: WavLMModel, frames: int) -> int:
     for kernel, stride in zip(reversed(model.config.conv_kernel), reversed(model.config.conv_stride), strict=True):
         needed = (needed - 1) * stride + kernel
     return needed
-
-
-def last_layer(model: WavLMModel, waves: torch.Tensor) -> torch.Tensor:
-    """Waveforms [b, n] to the last hidden state [b, t, d]."""
-    hidden: torch.Tensor = model(waves).last_hidden_state
-    return hidden
 
 
 def list_layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
@@ -301,14 +256,6 @@ def list_layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
     return outputs
 
 
-def get_bound(model: WavLMModel) -> float:
-    """More than the magnitude of any mean or deviation over time of the last hidden state, which a layer norm bounds."""
-    stable = model.config.do_stable_layer_norm
-    norm: Any = model.encoder.layer_norm if stable else model.encoder.layers[-1].final_layer_norm
-    largest, shift = float(norm.weight.detach().abs().max()), float(norm.bias.detach().abs().max())
-    return 2 * (math.sqrt(model.config.hidden_size) * largest + shift)
-
-
 def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapping[str, torch.Tensor] | None) -> None:
     """Write a WavLM as ``config.json`` and ``model.safetensors``.
 
@@ -318,19 +265,13 @@ def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapp
         more: values for the configuration.
         beside: tensors that go with it, which puts ``wavlm.`` before the names of its own; None for a WavLM alone.
     """
-    import json
-
-    from safetensors.torch import save_file
-
     config = json.loads(model.config.to_json_string(use_diff=False)) | dict(more)
     # The version that wrote a file is none of its content.
     config.pop("transformers_version", None)
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     prefix = "" if beside is None else "wavlm."
     state = {prefix + name: tensor for name, tensor in model.state_dict().items()} | dict(beside or {})
-    save_file(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, folder / "model.safetensors"
-    )
+    write_tensors(folder / "model.safetensors", state)
 
 
 # ------------------------------------------------------------ statistics over time, with and without a head
@@ -357,11 +298,18 @@ class Head(torch.nn.Module):
         return torch.nn.functional.normalize(outer)
 
 
-def passing(statistics: int, bound: float) -> Head:
-    """A head that leaves the direction of statistics within a bound as it is, until it learns.
+def make_passing_head(wavlm: WavLMModel) -> Head:
+    """A head that leaves the direction of a WavLM's statistics as it is, until it learns.
 
-    Biases lift all values above the ReLUs, and the running means take them off again.
+    Biases lift all values above the ReLUs, and the running means take them off again. The last hidden state, and so any mean or
+    deviation of it over time, is bounded by a layer norm.
     """
+    norm: Any = (
+        wavlm.encoder.layer_norm if wavlm.config.do_stable_layer_norm else wavlm.encoder.layers[-1].final_layer_norm
+    )
+    largest, shift = float(norm.weight.detach().abs().max()), float(norm.bias.detach().abs().max())
+    bound = 2 * (math.sqrt(wavlm.config.hidden_size) * largest + shift)
+    statistics = 2 * wavlm.config.hidden_size
     head = Head(statistics, statistics, statistics).eval()
     with torch.no_grad():
         for affine, norm in ((head.affine1, head.batchnorm1), (head.affine2, head.batchnorm2)):
@@ -377,7 +325,7 @@ class Pooled(Network):
     """WavLM, statistics over time, and a head where there is one.
 
     Args:
-        wavlm: the
+        wavlm: the trunk.
         head: None for a WavLM that was never trained on speakers: then the embedding is the statistics themselves.
         normalise: whether waveforms are brought to mean 0 and deviation 1.
     """
@@ -396,7 +344,7 @@ class Pooled(Network):
         return (waves - waves.mean(1, keepdim=True)) / waves.std(1, keepdim=True)
 
     def trunk(self, frames: torch.Tensor) -> torch.Tensor:
-        hidden = last_layer(self.wavlm, frames[:, :, 0])
+        hidden = self.wavlm(frames[:, :, 0]).last_hidden_state
         return torch.cat([hidden.mean(1), hidden.var(1).clamp(min=1e-10).sqrt()], dim=1)
 
     def last(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -407,7 +355,7 @@ class Pooled(Network):
 
     def begin(self) -> None:
         if self.top_layers is None:
-            self.top_layers = passing(self.dimension, get_bound(self.wavlm))
+            self.top_layers = make_passing_head(self.wavlm)
             self.lifted = True
 
     def learnt(self, layers: str) -> Iterable[torch.nn.Parameter]:
@@ -435,14 +383,20 @@ def load_pooled(folder: Path, recognised: Recognised) -> Pooled:
     normalise = bool(config.get("normalize", True))
     if len(recognised.backbone) == 1 or (recognised.layout == "microsoft" and "embd_size" not in config):
         return Pooled(wavlm, None, normalise).eval()
-    return Pooled(wavlm, _head(config, others, 2 * wavlm.config.hidden_size, folder / CONFIG), normalise).eval()
+    return Pooled(wavlm, _make_head(config, others, 2 * wavlm.config.hidden_size, folder / CONFIG), normalise).eval()
 
 
-def _head(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], statistics: int, path: Path) -> Head:
-    remedy = "take config.json from the same release as the tensors"
-    inner = read_count({"top_interm_size": 512, **config}, "top_interm_size", path, remedy)
-    head = Head(statistics, inner, read_count(dict(config), "embd_size", path, remedy))
+def _make_head(config: Mapping[str, Any], state: State, statistics: int, path: Path) -> Head:
+    try:
+        head = Head(statistics, int(config.get("top_interm_size", 512)), int(config["embd_size"]))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(
+            "a configuration has no usable embd_size or top_interm_size",
+            where=str(path),
+            cause=str(error),
+            remedy="take config.json from the same release as the tensors",
+        ) from error
     names = torch.nn.Module()
     names.top_layers = head
-    fill_model(names, dict(state), POOLED_ARCHITECTURE)
+    fill_model(names, state, POOLED_ARCHITECTURE)
     return head

@@ -60,30 +60,35 @@ def recognise(folder: Path, layout: Layout | Literal["auto"], beside: str | None
         ModelMissing: it lacks files of the layout, or has those of none; with what belongs there.
         DataError: ``config.json`` cannot be read, or does not say what the layout needs.
     """
-    branches = _name(first_file(folder, BRANCHES))
-    checkpoint, tensors = _name(first_file(folder, MICROSOFT)), _name(first_file(folder, TENSORS))
+    branches, checkpoint, tensors = (
+        path.name if (path := first_file(folder, names)) else "" for names in (BRANCHES, MICROSOFT, TENSORS)
+    )
     plain = (CONFIG, tensors) if tensors and (folder / CONFIG).is_file() else ()
-    if layout == "ssl_ecapa" or (layout == "auto" and branches):
-        backbone = (checkpoint,) if checkpoint else plain
+    backbone = (checkpoint,) if checkpoint else plain
+    if layout == "auto":
+        layout = "ssl_ecapa" if branches else "microsoft" if checkpoint and not plain else "w_nt"
+    if layout == "ssl_ecapa":
         other = first_file(Path(beside).expanduser(), MICROSOFT) if beside and not backbone else None
         if other is not None:
             backbone = (os.path.relpath(other, folder),)
         if branches and backbone:
-            return Recognised("ssl_ecapa", backbone, branches)
-        raise _lacking(folder, "ssl_ecapa", f"it holds no {' or '.join(MICROSOFT if branches else BRANCHES)}")
-    if layout == "microsoft" or (layout == "auto" and checkpoint and not plain):
-        if checkpoint or plain:
-            return Recognised("microsoft", (checkpoint,) if checkpoint else plain)
-        raise _lacking(folder, "microsoft", f"it holds none of {', '.join(MICROSOFT)}, nor {CONFIG} with its tensors")
-    if plain:
-        _check_head(folder)
-        return Recognised("w_nt", plain)
-    if layout == "w_nt":
-        raise _lacking(folder, "w_nt", f"it holds no {CONFIG} with {TENSORS[0]}")
+            return Recognised(layout, backbone, branches)
+    elif layout == "microsoft" and backbone:
+        return Recognised(layout, backbone)
+    elif layout == "w_nt" and plain:
+        if "embd_size" not in read_configuration(folder):
+            raise DataError(
+                "a configuration has no embd_size",
+                where=str(folder / CONFIG),
+                remedy="take config.json from the same release as the tensors; a WavLM without a head, such as "
+                "microsoft/wavlm-large, loads by layout=microsoft",
+            )
+        return Recognised(layout, plain)
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     raise ModelMissing(
-        f"the folder '{folder}' holds no WavLM weights of a known layout",
-        where="extractor wavlm, setting source",
-        cause=f"its files are {_listing(folder)}",
+        f"the folder '{folder}' holds no WavLM weights of the layout {layout}",
+        where="extractor wavlm, settings source and layout",
+        cause=f"its files are {', '.join(names[:8]) or 'none'}",
         remedy="put there " + "; or ".join(f"({name}) {files}" for name, files in WANTED.items()),
     )
 
@@ -101,51 +106,13 @@ def read_configuration(folder: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError("a configuration cannot be read", where=str(path), cause=str(error)) from error
-    kind = values.get("model_type", "wavlm") if isinstance(values, dict) else None
-    if kind != "wavlm":
+    if not isinstance(values, dict) or values.get("model_type", "wavlm") != "wavlm":
         raise DataError(
             "a configuration is not that of a WavLM",
             where=str(path),
-            cause=f"its model_type is {kind!r}" if kind else "it is no JSON object",
+            cause=f"its model_type is {values.get('model_type')!r}"
+            if isinstance(values, dict)
+            else "it is no JSON object",
             remedy="set source of the extractor to weights of a WavLM",
         )
-    return dict(values)
-
-
-def read_count(values: dict[str, Any], key: str, path: Path, remedy: str) -> int:
-    """A whole number above 0 that a configuration must hold.
-
-    Raises:
-        DataError: it does not.
-    """
-    value = values.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        cause = f"it is {value!r}" if key in values else "there is none"
-        raise DataError(f"a configuration has no usable {key}", where=str(path), cause=cause, remedy=remedy)
-    return value
-
-
-def _check_head(folder: Path) -> None:
-    remedy = (
-        "take config.json from the same release as the tensors (250 for Orange/Speaker-wavLM-pro and -id, 128 for -tbr); a WavLM "
-        "without a head, such as microsoft/wavlm-large, loads by layout=microsoft"
-    )
-    read_count(read_configuration(folder), "embd_size", folder / CONFIG, remedy)
-
-
-def _lacking(folder: Path, layout: Layout, cause: str) -> ModelMissing:
-    return ModelMissing(
-        f"the folder '{folder}' holds no weights of the layout {layout}",
-        where="extractor wavlm, settings source and layout",
-        cause=f"{cause}; its files are {_listing(folder)}",
-        remedy=f"put there {WANTED[layout]}; or set layout to that of the files",
-    )
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
-
-
-def _name(path: Path | None) -> str:
-    return path.name if path else ""
+    return values

@@ -28,8 +28,8 @@ from transformers import WavLMModel
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm import backbone
 from pipeline.extractors.wavlm.layouts import Recognised
-from pipeline.nets.speechbrain_layout import HOP, FrontEnd, reach
-from pipeline.nets.states import State, fill_model, get_shape
+from pipeline.nets.speechbrain_networks import HOP, FrontEnd, reach
+from pipeline.nets.states import State, check_tensors, fill_model, get_shape, read_checkpoint, write_tensors
 
 VERSION = "wavlm ssl-ecapa 1"
 ARCHITECTURE = "SSL-ECAPA of the VoicePrivacy Challenge 2026"
@@ -141,11 +141,8 @@ class SslEcapa(backbone.Network):
         return [*self.branches.asp_bn.parameters(), *self.branches.fc.parameters()]
 
     def write(self, folder: Path) -> None:
-        from safetensors.torch import save_file
-
         backbone.write(self.wavlm, folder, {"normalize": self.normalise}, None)
-        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.branches.state_dict().items()}
-        save_file(state, folder / "embedding_model.safetensors")
+        write_tensors(folder / "embedding_model.safetensors", self.branches.state_dict())
 
 
 def load(folder: Path, recognised: Recognised) -> SslEcapa:
@@ -155,10 +152,11 @@ def load(folder: Path, recognised: Recognised) -> SslEcapa:
         DataError: its files are of another architecture, or do not belong together.
     """
     path = folder / recognised.branches
-    read = backbone.read_checkpoint(path)
+    read = read_checkpoint(path)
     if isinstance(read, dict) and isinstance(read.get("state_dict"), dict):
         read = read["state_dict"]
-    state = {name.removeprefix("module."): tensor for name, tensor in backbone.check_tensors(read, path).items()}
+    tensors = backbone.convert_to_float(check_tensors(read, path))
+    state = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
     branches = Branches(state)
     fill_model(branches, state, ARCHITECTURE)
     wavlm, config, _ = backbone.load(folder, recognised)

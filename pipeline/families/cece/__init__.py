@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline import contracts
-from pipeline.contracts import FigureTable, Measured, Row, TrialRuns, Trials, numeric
+from pipeline.contracts import FigureTable, Measured, Row, TrialRuns, numeric
 from pipeline.families._common import (
     NOE_2022,
     UncertaintySettings,
@@ -32,7 +32,6 @@ from pipeline.metrics.calibration import (
 from pipeline.metrics.information import EceProfile, ece_profile
 from pipeline.metrics.trial_uncertainty import trials_by_speaker
 from pipeline.metrics.trials import trial_metrics
-from pipeline.metrics.uncertainty import BySpeaker
 
 VERSION = "cece 1"
 METHODS = ("linear", "isotonic")
@@ -100,8 +99,11 @@ class MetricFamily(contracts.MetricFamily):
         Raises:
             MetricError: NaN scores, an empty class, runs with different trials.
         """
-        _matched(data)
-        train, test = _classes(data.first), _classes(data.second)
+        first, second = data.first, data.second
+        parts = ("target", "models", "speakers")
+        if not all(np.array_equal(getattr(first, part), getattr(second, part)) for part in parts):
+            raise MetricError("the two runs do not have the same trials")
+        train, test = ((run.scores[run.target], run.scores[~run.target]) for run in (first, second))
         number = count_trials(data.second)
         oracle = {name: trial_metrics(*scores) for name, scores in (("f0", train), ("f1", test))}
         profiles = [
@@ -114,7 +116,9 @@ class MetricFamily(contracts.MetricFamily):
             except Undefined as undefined:
                 rows += [row(field, variant=method, reason=str(undefined), counts=number) for field in FIELDS]
                 continue
-            interval = intervals(settings, partial(_by_speaker, settings, data, method))
+            options = {"calibration": method, "between": settings.between}
+            metric = partial(c_ece_by_speaker, code_speakers(first), code_speakers(second), **options)
+            interval = intervals(settings, metric)
             rows += [
                 row(field, getattr(reached, field), variant=method, interval=interval.get(field), counts=number)
                 for field in FIELDS
@@ -131,34 +135,7 @@ class MetricFamily(contracts.MetricFamily):
         return Measured(rows, {"cece_profile": pd.concat(profiles, ignore_index=True)})
 
 
-def _matched(data: TrialRuns) -> None:
-    first, second = data.first, data.second
-    same = len(first.scores) == len(second.scores) and all(
-        np.array_equal(getattr(first, part), getattr(second, part)) for part in ("target", "models", "speakers")
-    )
-    if not same:
-        raise MetricError("the two runs do not have the same trials")
-
-
-def _classes(data: Trials) -> tuple[np.ndarray, np.ndarray]:
-    return data.scores[data.target], data.scores[~data.target]
-
-
-def _by_speaker(settings: CeceSettings, data: TrialRuns, method: str) -> BySpeaker:
-    return c_ece_by_speaker(
-        code_speakers(data.first), code_speakers(data.second), calibration=method, between=settings.between
-    )
-
-
 def _table(name: str, curve: EceProfile, disclosed: float, cost: float) -> pd.DataFrame:
     """One curve: for f0 and f1 ``d_ece`` and ``cllr`` are D_ECE and Cllr_min, under a map C_ECE and Cllr."""
-    return pd.DataFrame(
-        {
-            "profile": name,
-            "log_odds": curve.log_odds,
-            "ece": curve.ece,
-            "prior": curve.prior_entropy,
-            "d_ece": disclosed,
-            "cllr": cost,
-        }
-    )
+    columns = {"profile": name, "log_odds": curve.log_odds, "ece": curve.ece, "prior": curve.prior_entropy}
+    return pd.DataFrame({**columns, "d_ece": disclosed, "cllr": cost})

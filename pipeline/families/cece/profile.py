@@ -79,18 +79,13 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
 
 
 def _curves(here: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Every curve of a panel; empty where a map is undefined."""
     return [(name, here[here["profile"] == name].sort_values("log_odds")) for name in CURVES]
 
 
 def _numbers(curve: pd.DataFrame) -> str:
-    return f"[{_number(curve['d_ece'].iloc[0])}; {_number(curve['cllr'].iloc[0])}]"
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return format_number(value, 3)
+    values = [curve[name].iloc[0] for name in ("d_ece", "cllr")]
+    texts = [("∞" if value > 0 else "−∞") if math.isinf(value) else format_number(value, 3) for value in values]
+    return f"[{'; '.join(texts)}]"
 
 
 def _panel(axis: Axes, here: pd.DataFrame, leftmost: bool, top: float) -> None:

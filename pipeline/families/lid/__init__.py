@@ -165,7 +165,7 @@ class MetricFamily(contracts.MetricFamily):
         except NoMatrix as error:
             return Measured([row("alid", reason=str(error), counts=count_trials(trials)), *rates])
         template = RowTemplate(matrices.note, count_trials(trials))
-        slopes = Slopes(settings, matrices, data.development)
+        slopes = Slopes(settings, data.development)
         rows, tables = disclosure_rows(settings, matrices, slopes, template)
         for block in matrices.blocks:
             rows += attribute_rows(settings, block, trials.attributes, slopes, template)

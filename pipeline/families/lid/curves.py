@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ MEASURES = {
 }
 """Label of the axis, unit and factor of what stands against the number of pooled utterances."""
 PANEL = ["extractor", "backend", "attacker"]
+SHADE: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
 
 
 def disclosures(table: pd.DataFrame, series: list[str]) -> list[Plot]:
@@ -55,15 +57,8 @@ def _disclosures(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
         part = part.sort_values("bit")
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
-        axis.step(
-            part["bit"],
-            part["share"],
-            where="pre",
-            color=colour,
-            linestyle=dash,
-            label=shorten_label(name),
-            gid=f"lid-{name}",
-        )
+        look: dict[str, Any] = {"color": colour, "linestyle": dash, "label": shorten_label(name), "gid": f"lid-{name}"}
+        axis.step(part["bit"], part["share"], where="pre", **look)
         axis.plot(part["bit"], part["chance"], color=colour, linestyle=":", linewidth=1.0, gid=f"chance-{name}")
         axis.axvline(float(part["ceiling"].iloc[0]), color=colour, linewidth=0.6, alpha=0.6)
         positive = part["share"][part["bit"] > 0].max()
@@ -95,16 +90,10 @@ def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
         part = part.sort_values("population")
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
-        axis.plot(
-            part["population"],
-            part["value"],
-            color=colour,
-            linestyle=dash,
-            label=shorten_label(name),
-            gid=f"population-{name}",
-        )
+        look: dict[str, Any] = {"color": colour, "linestyle": dash, "label": shorten_label(name)}
+        axis.plot(part["population"], part["value"], gid=f"population-{name}", **look)
         bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
-        axis.fill_between(bounded["population"], bounded["low"], bounded["high"], color=colour, alpha=0.15, linewidth=0)
+        axis.fill_between(bounded["population"], bounded["low"], bounded["high"], color=colour, **SHADE)
         last = part.iloc[-1]
         return f"{name} {format_number(100 * float(last['value']), 1)} % among {int(last['population'])}"
 
@@ -178,19 +167,12 @@ def _by_length(
                 continue
             colour, dash, _ = styles.get(name, (GREY, "-", "o"))
             title = f"{name} ({condition})"
-            axis.plot(
-                part["length"], factor * part["value"], color=colour, linestyle=dash, marker="o", markersize=3,
-                label=shorten_label(title), gid=f"{measure}-{title}",
-            )  # fmt: skip
+            look: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 3}
+            values, gid = factor * part["value"], f"{measure}-{title}"
+            axis.plot(part["length"], values, label=shorten_label(title), gid=gid, **look)
             bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
-            axis.fill_between(
-                bounded["length"],
-                factor * bounded["low"],
-                factor * bounded["high"],
-                color=colour,
-                alpha=0.15,
-                linewidth=0,
-            )
+            low, high = factor * bounded["low"], factor * bounded["high"]
+            axis.fill_between(bounded["length"], low, high, color=colour, **SHADE)
             first, last = (format_number(factor * float(part["value"].iloc[k])) for k in (0, -1))
             changes.append(f"{title} {first} to {last}")
     return changes
@@ -202,7 +184,6 @@ def _panels(
     curve: Callable[[Axes, str, pd.DataFrame], str],
     frame: Callable[[Axes, bool], None],
 ) -> tuple[str, list[str], pd.DataFrame]:
-    """The drawing, its numbers as texts, and its data."""
     panels = table[PANEL].drop_duplicates().sort_values(PANEL)
     columns = min(len(panels), 3)
     texts: list[str] = []

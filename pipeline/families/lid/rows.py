@@ -14,7 +14,7 @@ from pipeline.contracts import Attribute, Row, Trials
 from pipeline.families._common import bands, code_speakers, count_trials, intervals, row
 from pipeline.families.lid.search import Block, LidSettings, Search, Slope, Slopes
 from pipeline.metrics._base import MetricError, Undefined
-from pipeline.metrics.attribute import attribute_part, bits_of_parts, stranger
+from pipeline.metrics.attribute import attribute_part, bits_of_parts, stranger, stranger_slopes
 from pipeline.metrics.conversation import Lengths
 from pipeline.metrics.evidence import llr_of_share, rank_llr, tpr_by_speaker, tpr_evidence
 from pipeline.metrics.linkability import pi_link_by_speaker, pi_link_curve
@@ -91,16 +91,11 @@ def disclosure_rows(
         template.row("lid_max", total.lid_max, variant=slopes.name, band=null.get("lid_max"), ceiling=ceiling),
         template.row("lid_max_ceiling", ceiling, variant=slopes.name),
     ]
-    return lines, {"lid_ccdf": _ccdf_table(matrices, learnt, total), "lid_speakers": _speaker_table(matrices, parts)}
-
-
-def _speaker_table(matrices: Search, parts: list[Lid]) -> pd.DataFrame:
-    """ALID of each candidate's own trial utterances; candidates without any have no row."""
-    tables = []
-    for block, part in zip(matrices.blocks, parts):
-        told = np.isfinite(part.speaker_alid)
-        tables.append(pd.DataFrame({"speaker": block.candidates[told], "alid": part.speaker_alid[told]}))
-    return pd.concat(tables, ignore_index=True)
+    # ALID of each candidate's own trial utterances; candidates without any have no row.
+    candidates = np.concatenate([block.candidates for block in matrices.blocks])
+    speakers = pd.DataFrame({"speaker": candidates, "alid": np.concatenate([part.speaker_alid for part in parts])})
+    speakers = speakers[np.isfinite(speakers["alid"])].reset_index(drop=True)
+    return lines, {"lid_ccdf": _ccdf_table(matrices, learnt, total), "lid_speakers": speakers}
 
 
 def _lid_by_identity(matrices: Search, slopes: list[Slope], parts: list[Lid], fixed: bool) -> ByIdentity:
@@ -111,13 +106,17 @@ def _lid_by_identity(matrices: Search, slopes: list[Slope], parts: list[Lid], fi
     if len(parts_by_identity) == 1:
         return parts_by_identity[0]
     sizes = [block.candidates.size for block in matrices.blocks]
-    return blocks_by_identity(
-        parts_by_identity, sizes, [part.n_trials for part in parts], [part.n_speakers for part in parts]
-    )
+    n_trials, n_speakers = [part.n_trials for part in parts], [part.n_speakers for part in parts]
+    return blocks_by_identity(parts_by_identity, sizes, n_trials, n_speakers)
 
 
 def _ccdf_table(matrices: Search, slopes: list[Slope], total: Lid) -> pd.DataFrame:
-    at = _ccdf_points(total.lid)
+    # At all disclosures, or at some of many, with both ends and both sides of 0.
+    at = np.unique(np.append(total.lid, 0.0))
+    if at.size > POINTS:
+        zero = int(np.searchsorted(at, 0.0))
+        chosen = np.linspace(0, at.size - 1, POINTS).round().astype(np.int64)
+        at = at[np.unique(np.append(chosen, [zero, min(zero + 1, at.size - 1)]))]
     cells = [
         posterior_bits(spread_slopes(slope, block.truth, block.candidates.size)[:, None] * row_z(block.scores)).ravel()
         for block, slope in zip(matrices.blocks, slopes)
@@ -130,16 +129,6 @@ def _ccdf_table(matrices: Search, slopes: list[Slope], total: Lid) -> pd.DataFra
             "ceiling": total.lid_max_ceiling,
         }
     )
-
-
-def _ccdf_points(bits: np.ndarray) -> np.ndarray:
-    """Where the distribution is drawn: at all disclosures, or at some of many, with both ends and both sides of 0."""
-    at = np.unique(np.append(bits, 0.0))
-    if at.size > POINTS:
-        zero = int(np.searchsorted(at, 0.0))
-        chosen = np.linspace(0, at.size - 1, POINTS).round().astype(np.int64)
-        at = at[np.unique(np.append(chosen, [zero, min(zero + 1, at.size - 1)]))]
-    return at
 
 
 def attribute_rows(
@@ -157,24 +146,23 @@ def _split_attribute(
     if attribute.reason:
         yield template.row("alid_attribute", variant=variant, reason=attribute.reason)
         return
-    values = [attribute.speakers[name_or_id] for name_or_id in block.candidates.tolist()]
-    spoken = [attribute.utterances[name_or_id] for name_or_id in block.utterances.tolist()]
+    values = [attribute.speakers[speaker] for speaker in block.candidates.tolist()]
+    spoken = [attribute.utterances[utterance] for utterance in block.utterances.tolist()]
     names = sorted({*values, *spoken})
     if len(set(values)) < 2:
         if not block.name:
             reason = f"all candidates are {values[0]}, and nothing can be said of {name}"
             yield template.row("alid_attribute", variant=variant, reason=reason)
         return
-    classes, of_trial = (np.array([names.index(name_or_id) for name_or_id in group]) for group in (values, spoken))
-    sizes = ", ".join(f"{values.count(name_or_id)} {name_or_id}" for name_or_id in sorted(set(values)))
+    classes, of_trial = (np.array([names.index(value) for value in group]) for group in (values, spoken))
+    sizes = ", ".join(f"{values.count(value)} {value}" for value in sorted(set(values)))
     note = f"{name} of the candidates: {sizes}"
     if (classes[block.truth] == of_trial).all():
         yield from _part_rows(settings, block, classes, slopes, variant, note, template)
     else:
         note += "; it is of the utterance, which may differ from its speaker's enrolment"
-    yield from _stranger_rows(
-        settings, block, classes, of_trial, slopes, join_names("loso", name, block.name), note, template
-    )
+    variant = join_names("loso", name, block.name)
+    yield from _stranger_rows(settings, block, classes, of_trial, variant, note, template)
 
 
 def _part_rows(
@@ -224,11 +212,17 @@ def _parts_by_identity(block: Block, classes: np.ndarray, slope: float | np.ndar
 
 
 def _stranger_rows(
-    settings: LidSettings, block: Block, classes: np.ndarray, spoken: np.ndarray, slopes: Slopes, variant: str, sizes: str,
+    settings: LidSettings,
+    block: Block,
+    classes: np.ndarray,
+    spoken: np.ndarray,
+    variant: str,
+    sizes: str,
     template: RowTemplate,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[Row]:
     try:
-        slope = slopes.learn_for_stranger(block, classes, spoken)
+        # Always from the other speakers.
+        slope = stranger_slopes(block.scores, block.truth, classes, spoken)
         told = ~np.isnan(slope[block.truth])
         disclosed = stranger(block.scores[told], block.truth[told], classes, slope, spoken[told])
     except (Undefined, MetricError) as undefined:
@@ -294,15 +288,10 @@ def _pi_link_rows(settings: LidSettings, block: Block, template: RowTemplate) ->
             "chance": curve.chance,
         }
     )
-    lines = [
-        template.row(
-            "pi_link",
-            float(curve.value[n - 1]),
-            variant=join_names(f"among {n}", block.name),
-            interval=ends.get(f"pi_link.{n}"),
-        )
-        for n in sorted({2, max(largest // 2, 2), largest})
-    ]
+    lines = []
+    for n in sorted({2, max(largest // 2, 2), largest}):
+        variant, value = join_names(f"among {n}", block.name), float(curve.value[n - 1])
+        lines.append(template.row("pi_link", value, variant=variant, interval=ends.get(f"pi_link.{n}")))
     return lines, table
 
 
@@ -359,14 +348,6 @@ def alarm_rows(settings: LidSettings, data: Trials) -> list[Row]:
         notes = [f"coarse: {rate.counts.allowed} false alarms are allowed"] if rate.few else []
         if rate.few_pairs:
             notes.append(f"the alarms come from {rate.counts.alarm_pairs} pairs of speakers")
-        lines.append(
-            row(
-                "tpr_at_fpr",
-                rate.tpr,
-                variant=f"FPR {FPRS[fpr]}",
-                interval=ends.get(f"tpr_at_fpr.{fpr:g}"),
-                note="; ".join(notes),
-                counts=number,
-            )
-        )
+        about: dict[str, Any] = {"variant": f"FPR {FPRS[fpr]}", "note": "; ".join(notes), "counts": number}
+        lines.append(row("tpr_at_fpr", rate.tpr, interval=ends.get(f"tpr_at_fpr.{fpr:g}"), **about))
     return lines

@@ -6,7 +6,7 @@ Slopes come from other speakers of a development set, or from all but the one wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,7 +16,6 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.contracts import Attribute, Trials, numeric
 from pipeline.families._common import UncertaintySettings
 from pipeline.metrics._base import MetricError, Undefined
-from pipeline.metrics.attribute import stranger_slopes
 from pipeline.metrics.conversation import length_slopes
 from pipeline.metrics.local_disclosure import loso_slopes, published_slope, softmax_slope
 from pipeline.seeds import generator
@@ -93,15 +92,16 @@ def build_search(data: Trials) -> Search:
     scores = np.full(counts.shape, np.nan)
     scores[line, column] = data.scores
     tried = counts[kept] > 0
-    groups = _find_groups(tried, truth[kept])
-    if groups is None:
-        missing, n_pairs = int((~tried).sum()), tried.size
+    # Each block has candidates of its own, two at least, and their utterances.
+    patterns = np.unique(tried, axis=0)
+    is_apart = (patterns.sum(axis=0) == 1).all() and (patterns.sum(axis=1) >= 2).all()
+    if not is_apart or not tried[np.arange(len(tried)), truth[kept]].all():
         raise NoMatrix(
-            f"{missing} of {n_pairs} pairs of a candidate and a trial utterance are no trial, and who among all candidates speaks "
-            "needs all"
+            f"{int((~tried).sum())} of {tried.size} pairs of a candidate and a trial utterance are no trial, and who among all "
+            "candidates speaks needs all"
         )
     blocks = []
-    for members in groups:
+    for members in sorted((np.flatnonzero(pattern) for pattern in patterns), key=lambda members: int(members[0])):
         mine = np.isin(truth, members) & kept
         own = np.searchsorted(members, truth[mine])
         blocks.append(Block(scores[np.ix_(mine, members)], own, names[members], utterances[mine]))
@@ -109,24 +109,8 @@ def build_search(data: Trials) -> Search:
 
 
 def _number(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each name, and the names in order."""
     numbers, ordered = pd.factorize(names, sort=True)
     return numbers, np.asarray(ordered, dtype=str)
-
-
-def _find_groups(tried: np.ndarray, truth: np.ndarray) -> list[np.ndarray] | None:
-    """The candidates [N] of each block, of two at least; None where trials are no blocks.
-
-    Args:
-        tried: bool [n, N].
-        truth: int [n].
-    """
-    patterns = np.unique(tried, axis=0)
-    alone = patterns.sum(axis=0) == 1
-    if not alone.all() or (patterns.sum(axis=1) < 2).any() or not tried[np.arange(truth.size), truth].all():
-        return None
-    groups = [np.flatnonzero(pattern) for pattern in patterns]
-    return sorted(groups, key=lambda members: int(members[0]))
 
 
 def _name_blocks(blocks: Sequence[Block], attributes: Mapping[str, Attribute]) -> list[Block]:
@@ -137,9 +121,7 @@ def _name_blocks(blocks: Sequence[Block], attributes: Mapping[str, Attribute]) -
     sexes = [{sexes_by_name.get(name, "") for name in block.candidates.tolist()} for block in blocks]
     told = all(len(sex) == 1 and "" not in sex for sex in sexes) and len(set().union(*sexes)) == len(blocks)
     names = [next(iter(sex)) for sex in sexes] if told else [f"group {k}" for k in range(1, len(blocks) + 1)]
-    return [
-        Block(block.scores, block.truth, block.candidates, block.utterances, name) for block, name in zip(blocks, names)
-    ]
+    return [replace(block, name=name) for block, name in zip(blocks, names)]
 
 
 class LidSettings(UncertaintySettings):
@@ -200,9 +182,8 @@ class Slopes:
         fixed: whether they are of other speakers than those who are scored.
     """
 
-    def __init__(self, settings: LidSettings, matrices: Search, development: Trials | None) -> None:
+    def __init__(self, settings: LidSettings, development: Trials | None) -> None:
         self.settings = settings
-        self._has_groups = len(matrices.blocks) > 1
         self._dev: Search | None = None
         self._why = ""
         slope = settings.slope
@@ -236,10 +217,6 @@ class Slopes:
             return max(published_slope(dev.scores, dev.truth)[0], 0.0)
         return softmax_slope(dev.scores, dev.truth).value
 
-    def learn_for_stranger(self, block: Block, classes: np.ndarray, spoken: np.ndarray) -> np.ndarray:
-        """The slope [N] of the question for the class of a stranger, always from the other speakers; raises as :meth:`learn` does."""
-        return stranger_slopes(block.scores, block.truth, classes, spoken)
-
     def learn_for_lengths(self, block: Block, lengths: Sequence[int]) -> float | list[float] | None:
         """The slope at each number of pooled utterances; None learns it from the other speakers."""
         slope = self.settings.slope
@@ -267,13 +244,7 @@ class Slopes:
         if self._why or self._dev is None:
             raise Undefined(self._why)
         blocks = self._dev.blocks
-        alike = (
-            [candidates for candidates in blocks if candidates.name == block.name]
-            if len(blocks) > 1 or self._has_groups
-            else blocks
-        )
-        if len(blocks) == 1:
-            return blocks[0]
+        alike = blocks if len(blocks) == 1 else [other for other in blocks if other.name == block.name]
         if len(alike) != 1:
             raise Undefined("those to learn from are in several groups, and none is like this one")
         return alike[0]

@@ -15,7 +15,6 @@ from pipeline.families._common import UncertaintySettings, bands, field_of, inte
 from pipeline.metrics._base import MetricError
 from pipeline.metrics.rank_disclosure import (
     Disclosure,
-    Srd,
     equal_speaker_weights,
     srd,
     srd_by_identity,
@@ -125,14 +124,8 @@ class MetricFamily(contracts.MetricFamily):
 
     @classmethod
     def inputs(cls, settings: SrdSettings) -> RankInputs:
-        return RankInputs(
-            settings.halves_seed,
-            settings.unit,
-            settings.segment_seconds,
-            settings.apart,
-            settings.within,
-            settings.pools,
-        )
+        names = ("halves_seed", "unit", "segment_seconds", "apart", "within", "pools")
+        return RankInputs(*(getattr(settings, name) for name in names))
 
     @classmethod
     def measure(cls, settings: SrdSettings, data: Ranks) -> Measured:
@@ -151,11 +144,9 @@ class MetricFamily(contracts.MetricFamily):
         arguments = (data.similarity, data.true, settings.ties, weights)
         ends = intervals(settings, lambda: srd_by_speaker(*arguments))
         null = bands(settings, lambda: srd_by_identity(*arguments), "null band over references")
-        tie_note = (
-            f"{data.without_evidence} of {disclosed.n_inputs} inputs hold no evidence: all references tie"
-            if data.without_evidence
-            else ""
-        )
+        tie_note = ""
+        if data.without_evidence:
+            tie_note = f"{data.without_evidence} of {disclosed.n_inputs} inputs hold no evidence: all references tie"
         make_row = partial(row, variant=settings.variant, input_unit=settings.input, counts=number)
         rows = []
         for name in cls.metrics:
@@ -166,31 +157,19 @@ class MetricFamily(contracts.MetricFamily):
             value = None if fit.disclosure is None else getattr(fit.disclosure, name)
             why, note = (fit.reason, "") if value is None else ("", tie_note)
             rows.append(make_row(name, value, estimator="beta_binomial", label=fit.flag, reason=why, note=note))
-        tables = {"ranks": _histogram(settings, disclosed)}
-        if settings.apart == "utterance" and settings.within == "all":
-            # The table of speakers has one rank of each: the paper's.
-            tables["speaker_ranks"] = _medians(data)
-        return Measured(rows, tables)
-
-
-def _histogram(settings: SrdSettings, disclosed: Srd) -> pd.DataFrame:
-    n, gamma = disclosed.n_references, disclosed.beta_binomial.gamma
-    return pd.DataFrame(
-        {
+        n = disclosed.n_references
+        histogram = {
             "unit": ", ".join(filter(None, (settings.input, settings.variant))),
             "rank": np.arange(1, n + 1),
             "share": disclosed.histogram,
-            "fit": np.full(n, np.nan) if gamma is None else gamma,
+            "fit": np.full(n, np.nan) if fit.gamma is None else fit.gamma,
             "n_references": n,
         }
-    )
-
-
-def _medians(data: Ranks) -> pd.DataFrame:
-    ranks = true_ranks(data.similarity, data.true)
-    middle = (ranks.best + ranks.worst) / 2
-    medians = [
-        float(np.median(middle[data.true == k])) if (data.true == k).any() else np.nan
-        for k in range(len(data.speakers))
-    ]
-    return pd.DataFrame({"speaker": list(data.speakers), "srd_rank_median": medians})
+        tables = {"ranks": pd.DataFrame(histogram)}
+        if settings.apart == "utterance" and settings.within == "all":
+            # The table of speakers has one rank of each: the paper's.
+            ranks = true_ranks(data.similarity, data.true)
+            middle = pd.Series((ranks.best + ranks.worst) / 2).groupby(data.true).median()
+            medians = middle.reindex(range(len(data.speakers))).to_numpy(np.float64)
+            tables["speaker_ranks"] = pd.DataFrame({"speaker": list(data.speakers), "srd_rank_median": medians})
+        return Measured(rows, tables)

@@ -62,8 +62,9 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
     texts = [
         f"{name} ({condition}): " + ", ".join(_first(table, name, condition, extractors)) for name, condition in pairs
     ]
+    counts = sorted({int(table["n_references"].min()), int(table["n_references"].max())})
     alt = (
-        f"Rank histograms of the true speaker among {_range(table['n_references'])} references, "
+        f"Rank histograms of the true speaker among {' to '.join(map(str, counts))} references, "
         f"{describe(subset=subset, input_unit=unit)}. Share at rank 1 and the rank with the largest share: {'; '.join(texts)}."
     )
     caption = (
@@ -93,29 +94,17 @@ def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Style
         edges = np.append(part["rank"].to_numpy(dtype=float) - 0.5, float(part["rank"].max()) + 0.5)
         heights = np.maximum(part["share"].to_numpy(dtype=float), low)
         axis.stairs(heights, edges, baseline=low, fill=True, color=colour, alpha=0.16, linewidth=0)
+        name = shorten_label(extractor)
         axis.stairs(
-            heights,
-            edges,
-            baseline=low,
-            color=colour,
-            linewidth=1.2,
-            label=shorten_label(extractor),
-            gid=f"ranks-{key}-{extractor}",
+            heights, edges, baseline=low, color=colour, linewidth=1.2, label=name, gid=f"ranks-{key}-{extractor}"
         )
         fit = part[np.isfinite(part["fit"].to_numpy(dtype=float))]
         if len(fit):
-            axis.plot(
-                fit["rank"],
-                np.maximum(fit["fit"], low),
-                color=colour,
-                linestyle=(0, (4, 1.5)),
-                linewidth=1.4,
-                label=shorten_label(f"{extractor}, fit"),
-                gid=f"fit-{key}-{extractor}",
-            )
-    axis.axhline(
-        1 / references, color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1, label="chance, 1/N", gid=f"chance-{key}"
-    )
+            look: dict[str, Any] = {"color": colour, "linestyle": (0, (4, 1.5)), "linewidth": 1.4}
+            name = shorten_label(f"{extractor}, fit")
+            axis.plot(fit["rank"], np.maximum(fit["fit"], low), label=name, gid=f"fit-{key}-{extractor}", **look)
+    dots: dict[str, Any] = {"color": INK, "linestyle": (0, (1, 1.6)), "linewidth": 1.1}
+    axis.axhline(1 / references, label="chance, 1/N", gid=f"chance-{key}", **dots)
     axis.set_xlim(0.4, references + 0.6)
     step = max(1, int(np.ceil(references / 8 / 5) * 5)) if references > 10 else 1
     axis.xaxis.set_major_locator(FixedLocator([1, *range(step if step > 1 else 2, references + 1, step)]))
@@ -128,13 +117,8 @@ def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Style
 
 
 def _bits(axis: Axes, references: int, labelled: bool) -> None:
-    def times(share: Any) -> Any:
-        return share * references
-
-    def over(ratio: Any) -> Any:
-        return ratio / references
-
-    right = axis.secondary_yaxis("right", functions=(times, over))
+    functions = (lambda share: share * references, lambda ratio: ratio / references)
+    right = axis.secondary_yaxis("right", functions=functions)
     low, high = axis.get_ylim()
     bits = range(int(np.ceil(np.log2(low * references))), int(np.floor(np.log2(high * references))) + 1)
     right.yaxis.set_major_locator(FixedLocator([2.0**bit for bit in bits]))
@@ -158,8 +142,3 @@ def _first(table: pd.DataFrame, name: str, condition: str, extractors: list[str]
                 f"at rank {int(top['rank'])}"
             )
     return texts
-
-
-def _range(counts: pd.Series) -> str:
-    low, high = int(counts.min()), int(counts.max())
-    return str(low) if low == high else f"{low} to {high}"

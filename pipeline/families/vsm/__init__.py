@@ -189,7 +189,18 @@ class MetricFamily(contracts.MetricFamily):
             details = {"variant": ALL_PAIRS, "reason": others.reasons.get(name, "")}
             rows.append(line(name, getattr(others, name), block, f"normalised_all_pairs.{name}", **details))
         matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
-        return Measured(rows, {"similarity": matrices, "zoo": _zoo(measures), "speakers": _speakers(measures)})
+        zoos = [_characters(block, measures.speakers, measures.zoo[key]) for key, block in ZOO.items()]
+        lines = measures.speaker_table
+        # D_ECE and max |LLR| are those of OP: what the attacker who enrols original speech learns of the speaker.
+        speakers = {
+            "speaker": [line.speaker for line in lines],
+            **{f"diagonal_{block}": [line.diagonal[block] for line in lines] for block in blocks},
+            "deid": [np.nan if line.deid is None else line.deid for line in lines],
+            "d_ece": [line.d_ece["op"] for line in lines],
+            "max_llr": [line.max_llr["op"] for line in lines],
+        }
+        tables = {"similarity": matrices, "zoo": pd.concat(zoos, ignore_index=True), "speakers": pd.DataFrame(speakers)}
+        return Measured(rows, tables)
 
     @classmethod
     def measure_protected(cls, settings: VsmSettings, data: ProtectedPairs) -> Measured:
@@ -208,68 +219,24 @@ class MetricFamily(contracts.MetricFamily):
             row("d_diag", part.d_diag, condition="PP", interval=ends.get("d_diag.pp"), counts=counts),
             row("signed", part.signed, condition="PP", counts=counts),
         ]
-        tables = {
-            "similarity": matrix_table({"PP": part}, names),
-            "zoo": _characters("PP", names, characters(part.target_llr, part.impostor_llr)),
-            "speakers": _protected_speakers(part, names),
-        }
-        return Measured(rows, tables)
-
-
-def _options(settings: VsmSettings, names: np.ndarray) -> dict[str, Any]:
-    return {
-        "names": list(names),
-        "similarity": settings.similarity,
-        "pairing": settings.pairing,
-        "self_pairs": settings.self_pairs,
-    }
-
-
-def _zoo(measures: VsmMetrics) -> pd.DataFrame:
-    return pd.concat(
-        [_characters(block, measures.speakers, measures.zoo[key]) for key, block in ZOO.items()], ignore_index=True
-    )
-
-
-def _characters(block: str, speakers: Sequence[str] | np.ndarray, zoo: Zoo) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "block": block,
-            "speaker": speakers,
-            "x": zoo.x,
-            "y": zoo.y,
-            "doddington": zoo.doddington,
-            "dunstone_yager": zoo.dunstone_yager,
-            "note": zoo.note,
-        }
-    )
-
-
-def _speakers(measures: VsmMetrics) -> pd.DataFrame:
-    """D_ECE and max |LLR| are those of OP: what the attacker who enrols original speech learns of the speaker."""
-    return pd.DataFrame(
-        {
-            "speaker": [line.speaker for line in measures.speaker_table],
-            "diagonal_oo": [line.diagonal["oo"] for line in measures.speaker_table],
-            "diagonal_op": [line.diagonal["op"] for line in measures.speaker_table],
-            "diagonal_pp": [line.diagonal["pp"] for line in measures.speaker_table],
-            "deid": [np.nan if line.deid is None else line.deid for line in measures.speaker_table],
-            "d_ece": [line.d_ece["op"] for line in measures.speaker_table],
-            "max_llr": [line.max_llr["op"] for line in measures.speaker_table],
-        }
-    )
-
-
-def _protected_speakers(part: SimilarityMatrix, names: np.ndarray) -> pd.DataFrame:
-    """D_ECE and max |LLR| are those of PP: who has adapted to a system compares protected speech with protected speech."""
-    return pd.DataFrame(
-        {
+        # D_ECE and max |LLR| are those of PP: who has adapted to a system compares protected speech with protected speech.
+        speakers = {
             "speaker": names,
-            "diagonal_oo": np.nan,
-            "diagonal_op": np.nan,
+            **dict.fromkeys(("diagonal_oo", "diagonal_op"), np.nan),
             "diagonal_pp": np.diag(part.matrix),
             "deid": np.nan,
             "d_ece": part.speaker_d_ece,
             "max_llr": part.speaker_max_llr,
         }
-    )
+        zoo = _characters("PP", names, characters(part.target_llr, part.impostor_llr))
+        tables = {"similarity": matrix_table({"PP": part}, names), "zoo": zoo, "speakers": pd.DataFrame(speakers)}
+        return Measured(rows, tables)
+
+
+def _options(settings: VsmSettings, names: np.ndarray) -> dict[str, Any]:
+    chosen = {name: getattr(settings, name) for name in ("similarity", "pairing", "self_pairs")}
+    return {"names": list(names), **chosen}
+
+
+def _characters(block: str, speakers: Sequence[str] | np.ndarray, zoo: Zoo) -> pd.DataFrame:
+    return pd.DataFrame({"block": block, "speaker": speakers, **vars(zoo)})

@@ -85,11 +85,6 @@ class MetricFamily(contracts.MetricFamily):
             row("l_w", measures.l_w, ceiling=measures.l_w_ceiling, band=null.get("l_w"), counts=number),
             row("tag", label=measures.tag, counts=number),
         ]
-        profile = pd.DataFrame(
-            {
-                "log_odds": measures.ece_profile.log_odds,
-                "ece": measures.ece_profile.ece,
-                "prior": measures.ece_profile.prior_entropy,
-            }
-        )
+        curve = measures.ece_profile
+        profile = pd.DataFrame({"log_odds": curve.log_odds, "ece": curve.ece, "prior": curve.prior_entropy})
         return Measured(rows, {"ece_profile": profile})

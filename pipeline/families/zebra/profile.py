@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -40,28 +42,26 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     drawn: list[pd.DataFrame] = []
     texts: list[str] = []
 
+    columns = min(len(panels), 3)
+
     def paint(figure: Figure) -> None:
-        columns = min(len(panels), 3)
         axes = make_grid(figure, len(panels), columns, sharex=True, sharey=True)
         for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
             here = table[(table["extractor"] == panel.extractor) & (table["backend"] == panel.backend)]
             lines = _lines(here, str(panel.attacker), series)
-            title = " · ".join(
-                filter(
-                    None, [str(panel.extractor), str(panel.backend) if several_backends else "", str(panel.attacker)]
-                )
-            )
+            names = [str(panel.extractor), str(panel.backend) if several_backends else "", str(panel.attacker)]
+            title = " · ".join(filter(None, names))
             _panel(axis, lines, styles, index % columns == 0)
             axis.set_title(write_heading(title.split(" · ")))
             drawn.append(pd.concat(part.assign(panel=title) for _, part in lines))
-            texts.append(
-                f"{title}: " + ", ".join(f"{name} {format_number(_at_even_odds(part))} bit" for name, part in lines)
-            )
+            at_even_odds = []
+            for name, part in lines:
+                even = int(np.argmin(np.abs(part["log_odds"].to_numpy())))
+                at_even_odds.append(f"{name} {format_number(float(part.iloc[even]['ece']))} bit")
+            texts.append(f"{title}: {', '.join(at_even_odds)}")
         draw_legend(figure, axes, 5)
 
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.3 * rows, paint)
+    svg = draw_svg(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.3 * -(-len(panels) // columns), paint)
     alt = (
         f"Empirical cross-entropy over the log-odds of the target prior, {describe(subset=subset)}. Perfect privacy is the "
         f"entropy of the prior, 1 bit at log-odds 0. There the oracle-calibrated profiles read: {'; '.join(texts)}."
@@ -99,15 +99,8 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
         if name.startswith("unprotected"):
             colour, dash = INK, "-"
-        axis.plot(
-            part["log_odds"],
-            part["ece"],
-            color=colour,
-            linestyle=dash,
-            label=shorten_label(name),
-            gid=f"ece-{name}",
-            linewidth=1.6,
-        )
+        look: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.6}
+        axis.plot(part["log_odds"], part["ece"], label=shorten_label(name), gid=f"ece-{name}", **look)
     prior = lines[0][1]
     perfect_privacy(axis, prior, "ece", leftmost)
     low, high = prior["log_odds"].min(), prior["log_odds"].max()
@@ -117,7 +110,3 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
     top.set_xticks([float(np.log(p / (1 - p))) for p in ticks], [f"{p:g}" for p in ticks])
     top.tick_params(labelsize=6.5, length=2, color=GREY, labelcolor=GREY, pad=1)
     top.spines["top"].set_visible(False)
-
-
-def _at_even_odds(part: pd.DataFrame) -> float:
-    return float(part.iloc[int(np.argmin(np.abs(part["log_odds"].to_numpy())))]["ece"])

@@ -19,7 +19,6 @@ from pipeline.products.checks.words import Rate
 from pipeline.report import verdict
 from pipeline.stages.graph import Graph, Product
 from pipeline.tables import records, results
-from pipeline.tables.answers import ATTACK
 from pipeline.tables.checks import IDENTITY, TABLE, Finding, frame
 
 GRID = ("dataset", "subset", "system", "extractor", "backend")
@@ -99,7 +98,6 @@ def collect_checks(collected: Collection) -> None:
     table = frame(
         [
             *((early.identity, early.finding) for early in graph.select(EarlyFinding)),
-            *find_choices(tables["attacks"]),
             *find_same_recordings(graph, outcome),
             *_find_of_attacks(collected),
         ]
@@ -119,41 +117,21 @@ def _find_of_attacks(collected: Collection) -> Iterator[About]:
     graph, outcome = collected.graph, collected.outcome
     measured = results.records(collected.measured[collected.measured["value"].notna()])
     eers = _where(measured, {"metric": "eer", "variant": find_eer_definition(collected.measured)})
-    silences = {product.system: (*_count_silence(product, outcome), product.trims) for product in graph.select(Silence)}
+    silences = {silence.system: silence for silence in graph.select(Silence)}
     for product in graph.select(AttackCheck):
-        for finding in _judge(product, eers, measured, outcome):
+        yield from ((_columns(product.identity), finding) for finding in _judge(product, eers, measured, outcome))
+        silence, extractor = silences.get(product.system), product.identity["extractor"]
+        if silence is not None and extractor in silence.trims:
+            notes = [outcome.artefact(ref).record["notes"][records.SILENCE] for ref in silence.artefacts]
+            padded = [milliseconds for note in notes for milliseconds in note["milliseconds"]]
+            files, trimmed = sum(note["files"] for note in notes), silence.trims[extractor]
+            finding = words.digital_silence(product.system, files, padded, extractor, trimmed=trimmed)
             yield _columns(product.identity), finding
-        extractor = product.identity["extractor"]
-        files, milliseconds, trims = silences.get(product.system, (0, [], {}))
-        if extractor in trims:
-            silence = words.digital_silence(product.system, files, milliseconds, extractor, trimmed=trims[extractor])
-            yield _columns(product.identity), silence
     yield from _hidden(measured, eers, collected.tables["leaderboard"])
     for order in graph.select(ClassOrder):
         record = records.read(outcome.artefact(order.ref).folder)
         if record["auc"] is not None and (record["reversed"] or record["doubtful"]):
             yield _columns(order.identity), words.class_order(record)
-
-
-def find_choices(attacks: pd.DataFrame) -> Iterator[About]:
-    """Where held-out training speakers would choose another attack than the strongest, and of which results that is said.
-
-    Attackers who train on other copies of the training set (another level, other draws) have numbers that cannot be compared
-    there: only the attacks of the strongest one's attacker are.
-
-    Args:
-        attacks: of a run (:mod:`pipeline.tables.answers`), the strongest of each subset and system first.
-    """
-    for (dataset, subset, system), part in attacks.groupby(list(SUBSET), sort=False):
-        strongest, *others = results.records(part)
-        rivals = [row for row in others if row["attacker"] == strongest["attacker"] and not math.isnan(row["held_out"])]
-        chosen = min(rivals, key=lambda row: row["held_out"], default=None)
-        if chosen is None or not chosen["held_out"] < strongest["held_out"]:
-            continue
-        identity = {"dataset": str(dataset), "subset": str(subset), "system": str(system)}
-        identity |= {name: str(strongest[name]) for name in ATTACK}
-        eers = float(strongest["held_out"]), float(chosen["held_out"])
-        yield identity, words.held_out_choice(name_attack(chosen), *eers, bool(chosen["contends"]))
 
 
 def _hidden(rows: Rows, eers: Rows, board: pd.DataFrame) -> Iterator[About]:
@@ -172,39 +150,30 @@ def _hidden(rows: Rows, eers: Rows, board: pd.DataFrame) -> Iterator[About]:
             yield _columns(deid), finding
 
 
-def _count_silence(product: Silence, outcome: Outcome) -> tuple[int, list[float]]:
-    """How many files there are, and milliseconds of digital silence of each that begins or ends with some."""
-    notes = [outcome.artefact(ref).record["notes"][records.SILENCE] for ref in product.artefacts]
-    files = sum(note["files"] for note in notes)
-    return files, [padded for note in notes for padded in note["milliseconds"]]
-
-
 def _judge(product: AttackCheck, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[Finding]:
     """What is found of one attack, given all rows with a value and those of them that are its kind of EER."""
     identity = product.identity
 
-    def read_eer(ref: Ref | None) -> float | None:
-        return None if ref is None else records.read(outcome.artefact(ref).folder)["eer"]
+    def read(ref: Ref | None) -> dict[str, Any]:
+        return {} if ref is None else records.read(outcome.artefact(ref).folder)
 
     test = _eer(eers, identity)
     same = {name: identity[name] for name in ("dataset", "subset", "extractor", "backend")}
     unprotected = _eer(eers, {**same, "attacker": "unprotected"})
     plain = None if unprotected is None else unprotected.value
     yield from _judge_training(product, test, plain, outcome)
-    own = read_eer(product.on_original)
+    own, original = (read(ref).get("eer") for ref in (product.on_original, product.original_enrolment))
     if own is not None or plain is not None:
         yield words.on_original(own, plain)
-    if product.check_on_original is not None and plain is not None:
-        held_out = records.read(outcome.artefact(product.check_on_original).folder)
-        if held_out["eer"] is not None:
-            yield words.original_gap(held_out, plain)
+    held_out = read(product.check_on_original)
+    if held_out.get("eer") is not None and plain is not None:
+        yield words.original_gap(held_out, plain)
     if product.treatment is not None:
-        yield words.treated_differently(Treatment(**records.read(outcome.artefact(product.treatment).folder)))
-    original = read_eer(product.original_enrolment)
+        yield words.treated_differently(Treatment(**read(product.treatment)))
     if original is not None and test is not None:
-        yield words.original_enrolment(test, original)
+        yield words.original_enrolment(test.value, original)
     if product.levels is not None:
-        yield words.training_level(*product.levels, test)
+        yield words.training_level(*product.levels, test.value if test else math.nan)
     if product.note:
         yield words.weak_backend(product.note)
     if test is not None and identity["condition"] == "PP":
@@ -221,20 +190,18 @@ def _judge_training(
 ) -> Iterator[Finding]:
     """What is found of training speakers: of the training of the extractor, and of this attack as it is on those held out."""
     trained_on = str(product.identity["trained_on"])
-    measured = test.value if test else math.nan
     check = None if product.check is None else records.read(outcome.artefact(product.check).folder)
     held_out = check if check is not None and check["eer"] is not None else None
     if product.training is not None and not trained_on.startswith("original;"):
         record = records.read_training(outcome.artefact(product.training).folder)
         speech = "anonymised" if trained_on != "original" else "original"
         # The check is of this attack with its back end; the training verified by cosine.
-        of_attack = {**record, "held_out": held_out, "trained": None} if held_out is not None else record
+        of_attack = {**record, "held_out": held_out} if held_out is not None else record
         yield words.held_out(of_attack, plain, speech=speech)
-        yield from words.gap(record, math.nan, speech=speech)
+        yield from words.training_gap(record)
         if speech == "anonymised":
             # For an attacker who knows original speech alone, the test is harder because the system protects.
-            gaps = words.gap(of_attack, measured, speech=speech)
-            yield from (finding for finding in gaps if finding.check == "test_gap")
+            yield from words.test_gap(of_attack, test.value if test else math.nan)
         yield words.suspected_same_speaker(record)
         if "held_out_before" in record:
             yield words.fine_tuning(record)
@@ -243,7 +210,6 @@ def _judge_training(
 
 
 def _against_srd(test: Rate, rows: Rows, identity: Mapping[str, str]) -> Iterator[Finding]:
-    """The EER against the SRD of the same vectors, if both were measured."""
     same = {name: identity[name] for name in ("system", "extractor", "trained_on")}
     same |= {"estimator": "empirical", "variant": ""}
     means, rates = (_where(rows, same | {"metric": metric}) for metric in ("mean_d", "idr"))
@@ -260,13 +226,11 @@ def _columns(identity: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _eer(eers: Rows, identity: Mapping[str, str]) -> Rate | None:
-    """The EER of an attack with its interval, if it has one value."""
     kept = _where(eers, {name: identity[name] for name in IDENTITY if name in identity})
     return _rate(kept[0]) if len(kept) == 1 else None
 
 
 def _where(rows: Rows, values: Mapping[str, str]) -> Rows:
-    """The rows with these values."""
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 

@@ -111,7 +111,6 @@ def _check_on_original(plan: Plan, trial: Trial) -> Ref | None:
 
 
 def _check_scores(plan: Plan, scores: Task) -> Ref:
-    """The EER of some scores."""
     task = Task(
         name="check",
         label=f"check {scores.label.removeprefix('score ')}",
@@ -166,7 +165,6 @@ def _doubts(plan: Plan) -> Iterator[tuple[dict[str, str], Finding]]:
 
 
 def _enrolled_once(plan: Plan, trials: Sequence[Trial]) -> Iterator[tuple[dict[str, str], Finding]]:
-    """The systems whose enrolment no attacker anonymised again."""
     for label in dict.fromkeys(trial.attack.system.system for trial in trials):
         drawn = any(trial.attack.drawn for trial in trials if trial.attack.system.system == label)
         if plan.level(label) == "speaker" and not drawn:

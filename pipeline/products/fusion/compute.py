@@ -27,7 +27,7 @@ def fuse_scores(kind: str, work: Work) -> None:
     held_out, _ = _joined(work, "held_out", check_held_out.PAIRS, ["first", "second"], ["target"])
     same = ["target", "model_speaker", "speaker"]
     table, lost = _joined(work, "scores", scores.TRIALS, ["model", "utterance"], same)
-    fusion = _fusion(kind, held_out)
+    fusion = _fit(kind, held_out)
     try:
         fused = fusion.fused(_columns(table))
     except MetricError as error:
@@ -61,7 +61,7 @@ def _thinned(work: Work, used: set[str]) -> list[tuple[str, str, str]]:
     return [(*key, reason) for key, reason in thinned.items()]
 
 
-def _fusion(kind: str, held_out: pd.DataFrame) -> Fusion:
+def _fit(kind: str, held_out: pd.DataFrame) -> Fusion:
     target, values = held_out["target"].to_numpy(bool), _columns(held_out)
     try:
         return logistic_fusion(values, target) if kind == "logistic" else equal_fusion(values[~target])
@@ -74,7 +74,6 @@ def _fusion(kind: str, held_out: pd.DataFrame) -> Fusion:
 
 
 def _columns(table: pd.DataFrame) -> np.ndarray:
-    """The scores of all inputs, float64 [n, K]."""
     names = [name for name in table if str(name).startswith("score.")]
     return np.asarray(table[names].to_numpy(np.float64))
 
@@ -85,21 +84,17 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
     Raises:
         DataError: inputs differ in a column that has to be the same.
     """
-    table: pd.DataFrame | None = None
     tables: list[pd.DataFrame] = []
     while work.has(f"{name}.{len(tables)}"):
         scored = pd.read_parquet(work.input(f"{name}.{len(tables)}").path(file))
         tables.append(scored.set_index(ids).rename(columns={"score": f"score.{len(tables)}"}))
+    # In the order of the first, whatever pandas makes of an intersection.
     common = tables[0].index
     for scored in tables[1:]:
-        common = common.intersection(scored.index)
-    # In the order of the first, whatever pandas makes of an intersection.
-    common = tables[0].index[tables[0].index.isin(common)]
-    for number, scored in enumerate(tables):
+        common = common[common.isin(scored.index)]
+    table = tables[0].loc[common]
+    for number, scored in enumerate(tables[1:], 1):
         kept = scored.loc[common]
-        if table is None:
-            table = kept
-            continue
         for column in same:
             if not (table[column].to_numpy() == kept[column].to_numpy()).all():
                 raise DataError(
@@ -108,20 +103,8 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
                     cause="scores of different lists of trials",
                 )
         table = table.join(kept[[f"score.{number}"]])
-    assert table is not None
-    return table.reset_index(), _list_lost(tables, common)
-
-
-def _list_lost(tables: list[pd.DataFrame], common: pd.Index) -> list[list[str]]:
-    """What some input lacks: its ids in one text, and which inputs lack it."""
-    every = tables[0].index
-    for table in tables[1:]:
-        every = every.union(table.index)
-    lost = sorted(every.difference(common))
-    return [
-        [
-            " ".join(ids),
-            f"no score in {', '.join(str(number) for number, table in enumerate(tables) if ids not in table.index)}",
-        ]
-        for ids in lost
-    ]
+    lost = []
+    for key in sorted({key for scored in tables for key in scored.index} - set(common)):
+        lacking = ", ".join(str(number) for number, scored in enumerate(tables) if key not in scored.index)
+        lost.append([" ".join(key), f"no score in {lacking}"])
+    return table.reset_index(), lost

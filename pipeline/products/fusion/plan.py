@@ -32,19 +32,14 @@ def plan_fusion(plan: Plan) -> None:
     order = {attacker: place for place, attacker in enumerate(attackers)}
     plan.attempts.sort(key=lambda attempt: order[attempt.cell.system.system, attempt.cell.attacker])
     if plan.evaluation.products.fusion and not any(task.name == "fuse" for task in plan.graph.tasks):
-        _say_nothing_is_joined(plan)
-
-
-def _say_nothing_is_joined(plan: Plan) -> None:
-    plan.graph.limits.append("fusion is left out: no two extractors with one back end can be joined")
-    plan.graph.notes.append(
-        "warning: fusion is left out: it joins the scores of two extractors or more with one back end (or of one as it comes "
-        "and adapted), by held-out speakers of a training set that none of them has learnt from: name one by dataset.train=DIR"
-    )
+        plan.graph.limits.append("fusion is left out: no two extractors with one back end can be joined")
+        plan.graph.notes.append(
+            "warning: fusion is left out: it joins the scores of two extractors or more with one back end (or of one as it comes "
+            "and adapted), by held-out speakers of a training set that none of them has learnt from: name one by dataset.train=DIR"
+        )
 
 
 def _fuse(plan: Plan, kind: FusionKind, trials: Sequence[Trial]) -> None:
-    """The scores of some trials, that differ in their extractor, joined in one way."""
     attack, trial_set = trials[0].attack, trials[0].trial_set
     cell = attack.cell(trial_set, _comparer(kind, [trial.cell.comparer for trial in trials]))
 
@@ -76,7 +71,6 @@ def _task(plan: Plan, kind: FusionKind, trials: Sequence[Trial], trial_set: Tria
 
 
 def _comparer(kind: FusionKind, comparers: Sequence[Comparer]) -> Comparer:
-    """ProgressGroup comparers with one back end, whose scores are joined."""
     columns = [comparer.columns for comparer in comparers]
     return Comparer(
         name_columns(

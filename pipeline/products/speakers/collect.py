@@ -81,7 +81,7 @@ def collect_speakers(collected: Collection) -> None:
     stand on everything."""
     outcome = collected.outcome
     boards = {(row["subset"], row["system"]): row for row in results.records(collected.tables["leaderboard"])}
-    context = _Known.read(collected)
+    context = _Context.read(collected)
     products = collected.graph.select(SpeakersAttacked)
     original = {
         product.subset: _originals(product, outcome, boards.get((product.subset, product.system), {}))
@@ -134,7 +134,7 @@ Figured = dict[tuple[str, ...], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Context:
     """What is known of speakers beside their scores.
 
     Attributes:
@@ -152,10 +152,13 @@ class _Known:
     pitches: Mapping[str, Mapping[str, float]]
 
     @classmethod
-    def read(cls, collected: Collection) -> _Known:
+    def read(cls, collected: Collection) -> _Context:
         """From the manifest, from tables for figures in the run folder, and from what was heard of F0."""
         graph, manifest_rows = collected.graph, collected.data.manifest
-        pitches = {pitch.system: _read_pitch(pitch, collected.outcome) for pitch in graph.select(Pitch)}
+        pitches = {}
+        for pitch in graph.select(Pitch):
+            table = pd.read_parquet(collected.outcome.artefact(pitch.ref).path(PITCH))
+            pitches[pitch.system] = dict(zip(table["speaker"].astype(str), table["hertz"].astype(float)))
         unprotected = [product.system for product in graph.select(SpeakersAttacked) if product.is_unprotected]
         original = next((pitches[system] for system in unprotected if system in pitches), {})
         figures = {
@@ -176,11 +179,6 @@ class _Known:
                 if not math.isnan(values.get(name, math.nan)):
                     return values[name]
         return math.nan
-
-
-def _read_pitch(pitch: Pitch, outcome: Outcome) -> dict[str, float]:
-    table = pd.read_parquet(outcome.artefact(pitch.ref).path(PITCH))
-    return dict(zip(table["speaker"].astype(str), table["hertz"].astype(float)))
 
 
 def _read_figured(path: Path, column: str, key: Sequence[str]) -> Figured:
@@ -213,7 +211,11 @@ def _seconds(data: Prepared) -> Iterator[tuple[tuple[str, str], tuple[float, flo
 
 
 def _speaker_rows(
-    product: SpeakersAttacked, outcome: Outcome, board: Mapping[str, Any], context: _Known, original: Mapping[str, Row]
+    product: SpeakersAttacked,
+    outcome: Outcome,
+    board: Mapping[str, Any],
+    context: _Context,
+    original: Mapping[str, Row],
 ) -> Iterator[Row]:
     artefact = outcome.artefact(product.ref)
     table = pd.read_parquet(artefact.path(SPEAKERS))
@@ -222,18 +224,16 @@ def _speaker_rows(
     for row in results.records(table):
         attack = product.attacks[row["attack"]]
         columns = {name: attack[name] for name in ("dataset", "subset", "system", *ATTACK)}
-        columns |= {
-            "speaker": row["speaker"],
-            "strongest": _is_strongest(attack, board),
-            "place": row["attack"],
-            "status": board.get("status", "incomplete"),
-        }
+        columns |= {"speaker": row["speaker"], "strongest": _is_strongest(attack, board), "place": row["attack"]}
+        columns["status"] = board.get("status", "incomplete")
         if columns["status"] == "incomplete":
             yield {**columns, "reason": str(board.get("reason", ""))}
             continue
         columns |= {name: row[name] for name in OWN if name in row}
         columns |= {"d_ece_low": row["low"], "d_ece_high": row["high"], "n_speakers": int(counts[row["attack"]])}
-        columns["against_median"] = _against_median(row)
+        if not math.isnan(row["p_median"]):
+            differs = "above" if row["d_ece"] > row["median"] else "below"
+            columns["against_median"] = "alike" if row["p_median"] > ALPHA else differs
         if attack["condition"] != "OO":
             columns |= original.get(row["speaker"], {})
         causes = _causes(attack, row["speaker"], context)
@@ -243,23 +243,10 @@ def _speaker_rows(
             for name, (reason, metric) in ABSENT.items()
             if math.isnan(causes.get(name, 0.0))
         }
-        yield {
-            **columns,
-            **causes,
-            "reason": "; ".join(f"{name}: {reason}" for name, reason in absent.items()),
-        }
+        yield {**columns, **causes, "reason": "; ".join(f"{name}: {reason}" for name, reason in absent.items())}
 
 
-def _against_median(row: Mapping[str, Any]) -> str:
-    if math.isnan(row["p_median"]):
-        return ""
-    if row["p_median"] > ALPHA:
-        return "alike"
-    return "above" if row["d_ece"] > row["median"] else "below"
-
-
-def _causes(attack: Mapping[str, str], speaker: str, context: _Known) -> Row:
-    """What else is known of a speaker; NaN for what is absent."""
+def _causes(attack: Mapping[str, str], speaker: str, context: _Context) -> Row:
     system, subset = attack["system"], attack["subset"]
     identity = {**attack, "speaker": speaker}
     extractors = list(dict.fromkeys((name_in_figures(attack), attack["extractor"])))

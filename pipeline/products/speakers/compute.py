@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,7 +38,11 @@ def measure_speakers(n_attacks: int, work: Work) -> None:
     reason, disclosures = "", []
     names: np.ndarray = np.array([], str)
     try:
-        names, trials, utterances = _coded(tables)
+        sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
+        names, codes = np.unique(np.concatenate(sides), return_inverse=True)
+        enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
+        utterances = np.unique(tables[0]["utterance"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
+        trials = [Trials(table["score"].to_numpy(np.float64), enrolled, spoken) for table in tables]
         disclosures = [metrics.measure_speakers(attack, utterances) for attack in trials]
     except MetricError as error:
         reason = str(error)
@@ -50,22 +55,13 @@ def measure_speakers(n_attacks: int, work: Work) -> None:
     records.write(folder, {"reason": reason, "interval_reason": disclosures[0].certainty.reason if disclosures else ""})
 
 
-def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np.ndarray]:
-    """Names of the speakers, the trials of each attack, and the code of each trial's utterance."""
-    sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
-    names, codes = np.unique(np.concatenate(sides), return_inverse=True)
-    enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
-    utterances = np.unique(tables[0]["utterance"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
-    return names, [Trials(table["score"].to_numpy(np.float64), enrolled, spoken) for table in tables], utterances
-
-
 def _rows(
     number: int, disclosure: SpeakerDisclosure, names: np.ndarray, table: pd.DataFrame
 ) -> Iterator[dict[str, Any]]:
     """The speakers under one attack, the worst first."""
     zoo = metrics.zoo(disclosure.target_llr, disclosure.impostor_llr)
     values = metrics.flatten(disclosure)
-    evidence = dict(_evidence(disclosure, table))
+    evidence = _evidence(disclosure, table)
     # Equal values share their rank.
     rank = pd.Series(-disclosure.d_ece).rank(method="min").to_numpy(int)
     listed = metrics.count_listed(disclosure.speakers.size)
@@ -86,23 +82,18 @@ def _rows(
         }
 
 
-def _evidence(disclosure: SpeakerDisclosure, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+def _evidence(disclosure: SpeakerDisclosure, table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Of each speaker the own trial utterances with the highest scores, and their LLRs."""
     own = table.loc[table["target"].to_numpy(bool), ["speaker", "utterance", "score"]]
     own = own.sort_values(["speaker", "score", "utterance"], ascending=[True, False, True], kind="stable")
     own = own.drop_duplicates(["speaker", "utterance"])
     own = own.assign(llr=disclosure.map.apply(own["score"].to_numpy(np.float64)))
+    evidence: dict[str, dict[str, Any]] = {}
     for name, part in own.groupby("speaker", sort=False):
         first = part.head(TOP)
-        evidence = zip(itertools.count(1), first["utterance"], first["llr"])
-        yield (
-            str(name),
-            {
-                key: value
-                for n, utterance, llr in evidence
-                for key, value in ((f"utterance_{n}", utterance), (f"llr_{n}", llr))
-            },
-        )
+        for n, (utterance, llr) in enumerate(zip(first["utterance"], first["llr"]), 1):
+            evidence.setdefault(str(name), {}).update({f"utterance_{n}": utterance, f"llr_{n}": llr})
+    return evidence
 
 
 def _overlaps(disclosures: Sequence[SpeakerDisclosure], names: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -112,27 +103,21 @@ def _overlaps(disclosures: Sequence[SpeakerDisclosure], names: np.ndarray) -> It
         listed = metrics.count_listed(n)
         lists = [each.speakers[each.order[:listed]] for each in (first, second)]
         both = metrics.overlap(lists[0], lists[1], n)
+        # Spearman's; NaN where all speakers are alike.
+        ranks = [pd.Series(each.d_ece).rank().to_numpy(np.float64) for each in (first, second)]
+        is_flat = min(np.ptp(each) for each in ranks) == 0
         yield {
             "attack_a": a,
             "attack_b": b,
             "n_speakers": n,
             "listed": listed,
-            "shared": both.shared,
-            "shared_chance": both.shared_chance,
-            "jaccard": both.jaccard,
-            "jaccard_chance": both.jaccard_chance,
-            "p_value": both.p_value,
-            "rank_correlation": _correlation(first.d_ece, second.d_ece),
+            **{
+                name: getattr(both, name)
+                for name in ("shared", "shared_chance", "jaccard", "jaccard_chance", "p_value")
+            },
+            "rank_correlation": math.nan if is_flat else float(np.corrcoef(ranks[0], ranks[1])[0, 1]),
             "names": ", ".join(str(names[code]) for code in lists[0] if code in set(lists[1].tolist())),
         }
-
-
-def _correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's; NaN where all speakers are alike."""
-    ranks = [pd.Series(each).rank().to_numpy(np.float64) for each in (first, second)]
-    if min(np.ptp(each) for each in ranks) == 0:
-        return float("nan")
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def measure_pitch(frequencies: tuple[float, ...], work: Work) -> None:

@@ -44,9 +44,9 @@ def _plan_pitches(plan: Plan) -> None:
         return
     # One value for all systems: it is worked out once.
     wanted = Wanted.of(plan.data.manifest[plan.data.manifest["role"] != "train"])
+    frequencies = chosen[0].component.frequencies(chosen[0].chosen.settings)
+    assert frequencies is not None
     for label, speech in plan.copies.evaluated.items():
-        frequencies = chosen[0].component.frequencies(chosen[0].chosen.settings)
-        assert frequencies is not None
         task = Task(
             name="measure",
             label=f"measure F0 of {speech.label}",

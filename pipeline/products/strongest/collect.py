@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pipeline.engine.task import Artefact, Ref
@@ -15,8 +14,8 @@ from pipeline.metrics import holm, shared_ranks
 from pipeline.products import Collection as Collected
 from pipeline.products.strongest.compute import ATTACKS, ROWS, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.stages.averages import list_averages
 from pipeline.stages.graph import Product
+from pipeline.stages.settings import list_averages
 from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
 
@@ -99,12 +98,11 @@ def collect_strongest(collected: Collected) -> None:
     }
     boards: list[Row] = []
     attacks: list[Row] = []
+    allow_partial = collected.evaluation.execution.allow_partial
     for product in systems.values():
         artefact = outcome.artefact(product.ref)
         rows = [numbers.complete(product, row) for row in _read(artefact, ROWS)]
-        status = {
-            row["subset"]: numbers.status(product, row, collected.evaluation.execution.allow_partial) for row in rows
-        }
+        status = {row["subset"]: numbers.status(product, row, allow_partial) for row in rows}
         boards += [_board_row(numbers, product, row, *status[row["subset"]]) for row in rows]
         attacks += [_attack_row(product, row, held_out, *status[row["subset"]]) for row in _read(artefact, ATTACKS)]
     # Whether the attacks were strong enough is checked by the diagnostics.
@@ -119,7 +117,12 @@ def collect_strongest(collected: Collected) -> None:
         for row in _read(outcome.artefact(pair.ref), ROWS)
     ]
     _correct(differences)
-    spared = _spared(list(systems.values()))
+    # Attackers that were tried on other systems and not on this one: such a system has no rank beside the others.
+    tried = {
+        system: {attack["attacker"] for attack in each.attacks} for system, each in systems.items() if each.protects
+    }
+    everyone = set[str]().union(*tried.values())
+    spared = {system: sorted(everyone - attackers) for system, attackers in tried.items() if everyone - attackers}
     for row in boards:
         names = [name for name in spared.get(row["system"], []) if f"{name} with " not in row.get("untried", "")]
         row["untried"] = ", ".join(filter(None, [row.get("untried", ""), *names]))
@@ -138,15 +141,6 @@ def _attack_key(identity: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(identity[name] for name in ("system", *ATTACK))
 
 
-def _spared(products: Sequence[StrongestAttack]) -> dict[str, list[str]]:
-    """The attackers that were tried on other systems and not on this one, by system: such a system has no rank beside the others."""
-    tried = {
-        product.system: {attack["attacker"] for attack in product.attacks} for product in products if product.protects
-    }
-    everyone = set[str]().union(*tried.values())
-    return {system: sorted(everyone - attackers) for system, attackers in tried.items() if everyone - attackers}
-
-
 def _absent(numbers: _Results, products: Sequence[StrongestAttack], boards: Sequence[Row]) -> Iterator[Row]:
     """Rows without numbers of systems that protect, of subsets on which others were attacked and they were not."""
     present = {(row["subset"], row["system"]) for row in boards}
@@ -155,15 +149,9 @@ def _absent(numbers: _Results, products: Sequence[StrongestAttack], boards: Sequ
         attacked = {subset for subset, system in present if system == product.system}
         for subset, count in n_sets.items():
             if product.protects and subset not in attacked:
-                lacking = [name for name in numbers.parts(subset) if name not in attacked]
-                yield {
-                    **product.identity,
-                    "subset": subset,
-                    "n_sets": count,
-                    "anonymised": True,
-                    "status": "incomplete",
-                    "reason": f"no attack was tried on {', '.join(lacking)}",
-                }
+                lacking = ", ".join(name for name in numbers.parts(subset) if name not in attacked)
+                columns = {"subset": subset, "n_sets": count, "anonymised": True, "status": "incomplete"}
+                yield {**product.identity, **columns, "reason": f"no attack was tried on {lacking}"}
 
 
 class _Results:
@@ -174,7 +162,7 @@ class _Results:
         measured: pd.DataFrame,
         rows: pd.DataFrame,
         means: Mapping[str, Mapping[str, float]],
-        further: Sequence[Row] = (),
+        further: Sequence[Row],
     ) -> None:
         self.rows, self.means = [*results.records(rows), *further], means
         self.measured = results.records(measured)
@@ -205,13 +193,9 @@ class _Results:
 
     def of_attack(self, product: StrongestAttack, subset: str, metric: str, numbers: str) -> list[Row]:
         """The rows of a metric of the attack on a subset, or on each set of a mean."""
+        about = {"system": product.system, "metric": metric}
         wanted = [
-            {
-                "system": product.system,
-                "metric": metric,
-                "subset": name,
-                **{column: attack[column] for column in ATTACK},
-            }
+            {**about, "subset": name, **{column: attack[column] for column in ATTACK}}
             for name, attack in self.chosen(product, subset, numbers).items()
         ]
         return [row for columns in wanted for row in self.measured if _has(row, columns)]
@@ -274,11 +258,12 @@ class _Results:
         least = LEAST_PRIVATE[metric]
         best = least(of_attack or rows, key=lambda row: (row["value"], row["extractor"], row["trained_on"]))
         backend = best["backend"] if best["condition"] != "PP" or best["attacker"] else ""
+        by = ", ".join(filter(None, [best["extractor"], backend]))
         columns = {
             metric: best["value"],
             f"{metric}_low": best["low"],
             f"{metric}_high": best["high"],
-            f"{metric}_by": ", ".join(filter(None, [best["extractor"], backend])),
+            f"{metric}_by": by,
         }
         if metric == "alid":
             wanted = {name: best[name] for name in results.IDENTITY if name != "metric"} | {"metric": "alid_chance"}
@@ -300,7 +285,13 @@ def _board_row(numbers: _Results, product: StrongestAttack, row: Row, status: st
     board = {**product.identity, "subset": subset, "anonymised": product.protects, "status": status, "reason": reason}
     board |= {name: _count(row[name]) for name in ("n_attacks", "n_expected", "n_used", "n_target", "n_nontarget")}
     board["n_sets"] = len(parts)
-    board["untried"] = ", ".join([*product.untried, *_elsewhere(product, parts)])
+    lacking = [
+        [name for name in parts if number not in product.subsets[name]] for number in range(len(product.attacks))
+    ]
+    elsewhere = [
+        f"{words.describe_attack(each)} on {', '.join(names)}" for each, names in zip(product.attacks, lacking) if names
+    ]
+    board["untried"] = ", ".join([*product.untried, *elsewhere])
     if status == "incomplete":
         return board
     kept = ("d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
@@ -319,14 +310,6 @@ def _board_row(numbers: _Results, product: StrongestAttack, row: Row, status: st
     for metric in TAKEN:
         board |= numbers.taken(product, subset, metric, attack)
     return board
-
-
-def _elsewhere(product: StrongestAttack, parts: Sequence[str]) -> Iterator[str]:
-    """Attacks that are on other sets, or on some of these alone."""
-    for number, attack in enumerate(product.attacks):
-        lacking = [name for name in parts if number not in product.subsets[name]]
-        if lacking:
-            yield f"{words.describe_attack(attack)} on {', '.join(lacking)}"
 
 
 def _attack_row(
@@ -398,7 +381,11 @@ def _correct(rows: Sequence[Row]) -> None:
 
 def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Collection[str]) -> None:
     """Ranks of the systems that protect, shared where nothing separates them, and the order of the rows: best first."""
-    better = list(_better(differences))
+    better = []
+    for row in differences:
+        if (row["under"], row["metric"]) == (STRONGEST, "d_ece") and row.get("p_holm", 1.0) <= ALPHA:
+            names = (row["system"], row["reference"])
+            better.append((row["subset"], *(names if row["difference"] < 0 else names[::-1])))
     subsets = list(dict.fromkeys(row["subset"] for row in boards))
     for subset in subsets:
         ranked = [row for row in boards if row["subset"] == subset and row["anonymised"] and "d_ece" in row]
@@ -407,25 +394,11 @@ def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Collectio
         pairs = [(place[a], place[b]) for where, a, b in better if where == subset and a in place and b in place]
         for row, rank in zip(ranked, shared_ranks(len(ranked), pairs)):
             row["rank"] = rank
-    boards.sort(
-        key=lambda row: (
-            subsets.index(row["subset"]),
-            not row["anonymised"],
-            row.get("rank", np.inf),
-            _corrected(row),
-        )
-    )
 
+    def order(row: Row) -> tuple[int, bool, float, float]:
+        """By D_ECE of the strongest attack within a rank: corrected for optimism, where that can be done."""
+        d_ece = row.get("d_ece_corrected", math.nan)
+        d_ece = row.get("d_ece", math.inf) if d_ece is None or math.isnan(d_ece) else d_ece
+        return subsets.index(row["subset"]), not row["anonymised"], row.get("rank", math.inf), float(d_ece)
 
-def _corrected(row: Row) -> float:
-    """D_ECE of the strongest attack for the order: corrected for optimism, where that can be done."""
-    value = row.get("d_ece_corrected", math.nan)
-    return float(row.get("d_ece", math.inf) if value is None or math.isnan(value) else value)
-
-
-def _better(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
-    """(Subset, system, system that it is shown to be better than)."""
-    for row in rows:
-        if (row["under"], row["metric"]) == (STRONGEST, "d_ece") and row.get("p_holm", 1.0) <= ALPHA:
-            names = (row["system"], row["reference"])
-            yield (row["subset"], *(names if row["difference"] < 0 else names[::-1]))
+    boards.sort(key=order)

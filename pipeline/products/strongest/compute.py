@@ -101,11 +101,9 @@ def measure_contributions(listed: Listed, work: Work) -> None:
 
     Where they cannot be measured there is no number, and ``numbers.json`` has the reason.
     """
-    tables = [pd.read_parquet(work.input(f"scores.{k}").path(scores.TRIALS)) for k in range(listed.n_attacks)]
-    thinned = any(scores.thinned(work.input(f"scores.{k}").folder) for k in range(listed.n_attacks))
-    tables = scores.common(tables)
+    artefacts = [work.input(f"scores.{k}") for k in range(listed.n_attacks)]
+    tables = scores.common([pd.read_parquet(artefact.path(scores.TRIALS)) for artefact in artefacts])
     target = tables[0]["target"].to_numpy(bool)
-    ids = tables[0][["model", "utterance", "target"]]
     numbers: dict[str, Any] = {
         "n_expected": listed.n_expected,
         "n_used": len(target),
@@ -116,17 +114,17 @@ def measure_contributions(listed: Listed, work: Work) -> None:
         "replicates": listed.replicates,
         "permuted": [],
         "n_rated": int(tables[0]["model_speaker"][target].nunique()),
-        "thinned": thinned,
-        "trials": digest(ids.to_numpy().tolist()),
+        "thinned": any(scores.thinned(artefact.folder) for artefact in artefacts),
+        "trials": digest(tables[0][["model", "utterance", "target"]].to_numpy().tolist()),
         "reason": "",
     }
     try:
-        tables_written, numbers["permuted"] = _measured(listed, tables)
+        measured, numbers["permuted"] = _measure(listed, tables)
     except MetricError as error:
         numbers["reason"] = str(error)
-        tables_written = _nothing(listed.n_attacks)
+        measured = _list_nothing(listed.n_attacks)
     folder = work.folder()
-    for name, table in zip((ATTACKS, SPEAKERS, NULL), tables_written, strict=True):
+    for name, table in zip((ATTACKS, SPEAKERS, NULL), measured, strict=True):
         table.to_parquet(folder / name, index=False)
     records.write(folder, numbers)
 
@@ -134,13 +132,13 @@ def measure_contributions(listed: Listed, work: Work) -> None:
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
-def _nothing(n: int) -> Tables:
+def _list_nothing(n: int) -> Tables:
     values = pd.DataFrame({"attack": range(n), **dict.fromkeys(METRICS, np.nan)})
     nobody = pd.DataFrame({"attack": np.array([], np.int64), "speaker": np.array([], str)})
     return values, nobody.assign(**{name: np.array([], np.float64) for name in ("weight", *METRICS)}), pd.DataFrame()
 
 
-def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
+def _measure(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
     """The tables, and the groups of enrolled speakers who change places under the null hypothesis."""
     each = [table["score"].to_numpy(np.float64) for table in tables]
     values: list[dict[str, float]] = []
@@ -149,39 +147,32 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         for attack_scores in each:
             measured = metrics.trial_metrics(attack_scores[target], attack_scores[~target])
             values.append({"d_ece": measured.d_ece, "eer": measured.eer["rocch"]})
-        _, nobody, nothing = _nothing(0)
+        _, nobody, nothing = _list_nothing(0)
         return (pd.DataFrame(values).assign(attack=range(len(each))), nobody, nothing), []
     sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
     names, codes = np.unique(np.concatenate(sides), return_inverse=True)
     enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
     trials = [metrics.Trials(attack_scores, enrolled, spoken) for attack_scores in each]
     rows = []
-    for number, each_one in enumerate(trials):
-        left = metrics.leave_each_out(each_one, tuple(METRICS.values()))
+    for number, attack_trials in enumerate(trials):
+        left = metrics.leave_each_out(attack_trials, tuple(METRICS.values()))
         values.append({name: left.value[core] for name, core in METRICS.items()})
-        without = {name: left.without[core] for name, core in METRICS.items()}
-        rows.append(
-            pd.DataFrame({"attack": number, "speaker": names[left.speakers], "weight": left.weights, **without})
-        )
+        columns = {"attack": number, "speaker": names[left.speakers], "weight": left.weights}
+        rows.append(pd.DataFrame({**columns, **{name: left.without[core] for name, core in METRICS.items()}}))
+
+    def permutes(group: np.ndarray) -> np.random.Generator:
+        """What permutes these speakers: the same in every set in which they are enrolled."""
+        return generator(listed.seed, "null band of the strongest attack", *map(str, names[group]))
+
     null = np.empty((0, len(trials)))
     if listed.replicates:
-        null = metrics.null_draws(
-            trials, generator=lambda group: _permutes(listed.seed, names[group]), replicates=listed.replicates
-        )
+        null = metrics.null_draws(trials, generator=permutes, replicates=listed.replicates)
     written = (
         pd.DataFrame(values).assign(attack=range(len(trials))),
         pd.concat(rows, ignore_index=True),
         pd.DataFrame(null, columns=[str(number) for number in range(len(trials))]),
     )
     return written, [names[group].tolist() for group in permuted_groups(trials[0])]
-
-
-def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
-    """What permutes these speakers: the same in every set in which they are enrolled."""
-    return generator(seed, "null band of the strongest attack", *map(str, speakers))
-
-
-# ------------------------------------------------------------------------------------------------------- what was written
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,13 +215,6 @@ class Held:
             weights=weights.to_numpy(np.float64),
         )
         return contributions.only([self.ids.index(attack) for attack in wanted])
-
-    def draws(self, wanted: Sequence[int]) -> np.ndarray:
-        """D_ECE of some of the attacks under permuted identities [permutations, attacks]."""
-        if not self.null.size:
-            return np.empty((0, len(wanted)))
-        drawn: np.ndarray = self.null[:, [self.ids.index(number) for number in wanted]]
-        return drawn
 
 
 def _attacks(
@@ -288,12 +272,8 @@ def choose_strongest(sets: Sets, work: Work) -> None:
     rows, others = [], []
     for name, weights in sets.names():
         tried = {attack for subset in weights for attack in sets.attacks[subset]}
-        row = {
-            "subset": name,
-            "n_attacks": len(tried),
-            **_counts(attacked, weights),
-            "reason": _reason(attacked, weights),
-        }
+        row = {"subset": name, "n_attacks": len(tried), "reason": _reason(attacked, weights)}
+        row |= {count: sum(int(attacked[subset].numbers[count]) for subset in weights) for count in COUNTS}
         if not row["reason"]:
             best, contend = _strongest(attacked, weights)
             row |= best | _of_protected(attacked, weights, sets.protected)
@@ -305,34 +285,17 @@ def choose_strongest(sets: Sets, work: Work) -> None:
                "pp_p_chance", "alid_ceiling", *COUNTS, "n_speakers", "interval_reason", "null_reason", "reason"]  # fmt: skip
     folder = work.folder()
     _frame(rows, columns).to_parquet(folder / ROWS, index=False)
-    _frame(others, ["subset", "attack", *_columns("d_ece"), *_columns("eer"), "contends"]).to_parquet(
-        folder / ATTACKS, index=False
-    )
+    columns = ["subset", "attack", *_columns("d_ece"), *_columns("eer"), "contends"]
+    _frame(others, columns).to_parquet(folder / ATTACKS, index=False)
 
 
 COUNTS = ("n_expected", "n_used", "n_target", "n_nontarget")
-TEXTS = (
-    "subset",
-    "attack",
-    "under",
-    "metric",
-    "attack_a",
-    "attack_b",
-    "contenders",
-    "lowest_eer_attack",
-    "pp_attack",
-    "interval_reason",
-    "null_reason",
-    "reason",
-)
+TEXTS = ("subset", "attack", "under", "metric", "attack_a", "attack_b", "contenders", "lowest_eer_attack", "pp_attack",
+         "interval_reason", "null_reason", "reason")  # fmt: skip
 
 
 def _columns(metric: str) -> list[str]:
     return [metric, f"{metric}_low", f"{metric}_high"]
-
-
-def _counts(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, int]:
-    return {count: sum(int(attacked[name].numbers[count]) for name in weights) for count in COUNTS}
 
 
 def _strongest(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> tuple[dict[str, Any], set[Choice]]:
@@ -375,16 +338,18 @@ def _order(of: Mapping[str, Attacks]) -> list[int]:
 def _behind(
     attacked: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], contend: Collection[Choice]
 ) -> Iterator[dict[str, Any]]:
-    """Each attack alone, the strongest first."""
     if not chosen:
         return
     of = {metric: _attacks(attacked, weights, chosen, metric) for metric in METRICS}
     for k in _order(of):
-        alone = {metric: (contributions.values[k], *_alone(contributions, k)) for metric, contributions in of.items()}
-        if of["eer"].values[k] <= 0:
-            alone["eer"] = (of["eer"].values[k], *_errorless(attacked, weights, alone=True))
-        intervals = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
-        yield {"attack": _text(chosen[k][:1]), **intervals, "contends": chosen[k] in contend}
+        row: dict[str, Any] = {"attack": _text(chosen[k][:1]), "contends": chosen[k] in contend}
+        for metric, contributions in of.items():
+            value = contributions.values[k]
+            interval, _ = maximum_interval(contributions.only([k]))
+            is_errorless = metric == "eer" and value <= 0
+            ends = _errorless(attacked, weights, alone=True) if is_errorless else (interval.low, interval.high)
+            row |= dict(zip(_columns(metric), (value, *ends)))
+        yield row
 
 
 def _lowest_eer(attacked: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, Any]:
@@ -414,12 +379,6 @@ def _of_protected(
     return {**columns, "pp_p_chance": _null(attacked, weights, value, protected).p_value}
 
 
-def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
-    """The interval of one attack, as if it were the only one."""
-    interval, _ = maximum_interval(of.only([attack]))
-    return interval.low, interval.high
-
-
 def _errorless(
     attacked: Mapping[str, Held], weights: Mapping[str, float], *, alone: bool = False
 ) -> tuple[float | None, float | None]:
@@ -427,10 +386,10 @@ def _errorless(
     if not all(len(attacked[name].speakers) for name in weights):
         return None, None
     most = metric_bounds(METRICS["eer"])[1]
-    levels = [1 - (1 - LEVEL) / (1 if alone else len(attacked[name].ids)) for name in weights]
-    limits = [
-        min(zero_error_limit(attacked[name].numbers["n_rated"], level), most) for name, level in zip(weights, levels)
-    ]
+    limits = []
+    for name in weights:
+        level = 1 - (1 - LEVEL) / (1 if alone else len(attacked[name].ids))
+        limits.append(min(zero_error_limit(attacked[name].numbers["n_rated"], level), most))
     return 0.0, float(np.dot(list(weights.values()), limits))
 
 
@@ -443,10 +402,8 @@ def _null(
     reason = _no_null(parts)
     if reason:
         return no_band(reason)
-    highest = [
-        subset.draws([k for k in subset.ids if among is None or k in among]).max(axis=1, keepdims=True)
-        for subset in parts
-    ]
+    places = [[k for k, attack in enumerate(subset.ids) if among is None or attack in among] for subset in parts]
+    highest = [subset.null[:, wanted].max(axis=1, keepdims=True) for subset, wanted in zip(parts, places)]
     return metrics.null_of_maximum(value, np.sum([w * subset for w, subset in zip(weights.values(), highest)], axis=0))
 
 
@@ -535,35 +492,19 @@ def _compared(
     both = two.a.common(weights), two.b.common(weights)
     for first, second in two.same:
         if first in both[0] and second in both[1]:
+            ids = {"attack_a": str(first), "attack_b": str(second)}
+            sides = ((a, [(first,) * len(weights)]), (b, [(second,) * len(weights)]))
             for metric in METRICS:
-                alike = (
-                    _attacks(attacked, weights, [(k,) * len(weights)], metric)
-                    for attacked, k in ((a, first), (b, second))
-                )
-                yield {
-                    **tested(*alike),
-                    "under": SAME,
-                    "metric": metric,
-                    "attack_a": str(first),
-                    "attack_b": str(second),
-                }
+                alike = (_attacks(attacked, weights, choice, metric) for attacked, choice in sides)
+                yield {**tested(*alike), "under": SAME, "metric": metric, **ids}
 
 
 def _row(seed: int, name: str, a: Attacks, b: Attacks) -> dict[str, Any]:
     of_a, of_b = float(a.values.max()), float(b.values.max())
-    values = {"subset": name, "a": of_a, "b": of_b}
+    values: dict[str, Any] = {"subset": name, "a": of_a, "b": of_b}
     if not a.speakers or a.speakers != b.speakers:
         reason = "the speakers are not known" if not a.speakers else "the two systems have other speakers"
         return {**values, "difference": of_b - of_a, "reason": reason}
     tested = metrics.difference(a, b, generator=generator(seed, "swaps of two systems"))
-    return {
-        **values,
-        "difference": tested.difference,
-        "low": tested.interval.low,
-        "high": tested.interval.high,
-        "p_value": tested.p_value,
-        "n_speakers": tested.n_speakers,
-        "swaps": tested.swaps,
-        "exact": float(tested.exact),
-        "reason": tested.reason,
-    }
+    values |= {"low": tested.interval.low, "high": tested.interval.high, "exact": float(tested.exact)}
+    return values | {name: getattr(tested, name) for name in ("difference", "p_value", "n_speakers", "swaps", "reason")}

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.engine.task import Input, Ref, Task
+from pipeline.engine.task import Input, Ref, Task, Work
 from pipeline.errors import ConfigError
 from pipeline.products import ProductKind
 from pipeline.products.strongest import compute
 from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair, collect_strongest
 from pipeline.products.strongest.compute import Listed, Sets, Two
-from pipeline.stages.averages import list_averages
 from pipeline.stages.plan import Attempt, Plan
+from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK
-
-LIBRARIES = ("numpy", "scipy")
 
 
 @dataclass(frozen=True)
 class _Attacked:
-    """A system with what is planned of the attacks on it.
-
-    Attributes:
-        contributions: what each speaker contributes, by subset.
-    """
+    """A system with what is planned of the attacks on it, and what each speaker contributes to each subset."""
 
     product: StrongestAttack
     sets: Sets
@@ -40,24 +34,18 @@ def plan_strongest(plan: Plan) -> None:
     Raises:
         ConfigError: there is no system that others are to be compared with.
     """
-    _plan_candidates(plan)
     by_system: dict[str, list[Attempt]] = {}
     for attempt in plan.attempts:
+        trial = attempt.trial
+        if trial is not None and trial.is_candidate and trial.scorer.check is not None:
+            plan.graph.products.append(Candidate(attempt.cell.identity(plan.data.name), trial.scorer.check))
         by_system.setdefault(attempt.cell.system.system, []).append(attempt)
     attacked = {system: _plan_system(plan, system, attempts) for system, attempts in by_system.items()}
     if attacked:
         _plan_comparisons(plan, attacked)
 
 
-def _plan_candidates(plan: Plan) -> None:
-    for attempt in plan.attempts:
-        trial = attempt.trial
-        if trial is not None and trial.is_candidate and trial.scorer.check is not None:
-            plan.graph.products.append(Candidate(attempt.cell.identity(plan.data.name), trial.scorer.check))
-
-
 def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attacked:
-    """The strongest attack on one system."""
     identities = [attempt.cell.identity(plan.data.name) for attempt in attempts]
     keys = [tuple(identity[name] for name in ATTACK) for identity in identities]
     by_key = dict(zip(keys, identities))
@@ -77,16 +65,8 @@ def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attac
         tuple(place for key, place in number.items() if by_key[key]["condition"].endswith("PP")),
     )
     inputs: dict[str, Input] = {f"attacks.{place}": ref for place, ref in enumerate(contributions.values())}
-    task = plan.graph.add(
-        Task(
-            name="measure",
-            label=f"measure the strongest attack on {system}",
-            settings=_as_settings(sets),
-            inputs=inputs,
-            function=functools.partial(compute.choose_strongest, sets),
-            libraries=LIBRARIES,
-        )
-    )
+    function = functools.partial(compute.choose_strongest, sets)
+    task = _add(plan, f"measure the strongest attack on {system}", _as_settings(sets), inputs, function)
     protects = any(identity["condition"] != "OO" for identity in identities)
     product = StrongestAttack(
         {name: identities[0][name] for name in ("dataset", "system", "system_level")},
@@ -101,33 +81,13 @@ def _plan_system(plan: Plan, system: str, attempts: Sequence[Attempt]) -> _Attac
 
 
 def _contributions(plan: Plan, system: str, subset: str, attempts: Sequence[Attempt]) -> Task:
-    """What each speaker contributes to the numbers of all attacks on one subset."""
     report = plan.evaluation.products.report
-    listed = Listed(
-        subset,
-        len(attempts),
-        plan.data.trials[subset].expected,
-        all(attempt.has_speakers for attempt in attempts),
-        report.replicates,
-        report.seed,
-    )
+    expected, has_speakers = plan.data.trials[subset].expected, all(attempt.has_speakers for attempt in attempts)
+    listed = Listed(subset, len(attempts), expected, has_speakers, report.replicates, report.seed)
+    settings = {name: value for name, value in asdict(listed).items() if name != "n_attacks"}
     inputs: dict[str, Input] = {f"scores.{place}": attempt.scores.ref() for place, attempt in enumerate(attempts)}
-    return plan.graph.add(
-        Task(
-            name="measure",
-            label=f"measure attacks on {system} {subset}",
-            settings={
-                "subset": subset,
-                "n_expected": listed.n_expected,
-                "has_speakers": listed.has_speakers,
-                "replicates": listed.replicates,
-                "seed": listed.seed,
-            },
-            inputs=inputs,
-            function=functools.partial(compute.measure_contributions, listed),
-            libraries=LIBRARIES,
-        )
-    )
+    function = functools.partial(compute.measure_contributions, listed)
+    return _add(plan, f"measure attacks on {system} {subset}", settings, inputs, function)
 
 
 def _untried(plan: Plan, identities: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -171,21 +131,14 @@ def _plan_pair(plan: Plan, a: _Attacked, b: _Attacked, to_baseline: bool) -> Non
     two = Two(a.sets, b.sets, same, plan.evaluation.products.report.seed)
     inputs: dict[str, Input] = {f"a.{place}": ref for place, ref in enumerate(a.contributions.values())}
     inputs |= {f"b.{place}": ref for place, ref in enumerate(b.contributions.values())}
-    task = plan.graph.add(
-        Task(
-            name="measure",
-            label=f"measure differences between {names[0]} and {names[1]}",
-            settings={
-                "a": _as_settings(a.sets),
-                "b": _as_settings(b.sets),
-                "same": [list(pair) for pair in two.same],
-                "seed": two.seed,
-            },
-            inputs=inputs,
-            function=functools.partial(compute.compare_systems, two),
-            libraries=LIBRARIES,
-        )
-    )
+    settings = {
+        "a": _as_settings(a.sets),
+        "b": _as_settings(b.sets),
+        "same": [list(pair) for pair in same],
+        "seed": two.seed,
+    }
+    function = functools.partial(compute.compare_systems, two)
+    task = _add(plan, f"measure differences between {names[0]} and {names[1]}", settings, inputs, function)
     plan.graph.products.append(SystemPair({"system": names[1]}, task.ref(), names[0], to_baseline))
 
 
@@ -201,6 +154,20 @@ def _same_attacks(a: StrongestAttack, b: StrongestAttack) -> Iterator[tuple[int,
         of_b = numbers[1].get(same, [])
         if len(of_a) == len(of_b) == 1:
             yield of_a[0], of_b[0]
+
+
+def _add(
+    plan: Plan, label: str, settings: Mapping[str, Any], inputs: Mapping[str, Input], function: Callable[[Work], None]
+) -> Task:
+    task = Task(
+        name="measure",
+        label=label,
+        settings=settings,
+        inputs=inputs,
+        function=function,
+        libraries=("numpy", "scipy"),
+    )
+    return plan.graph.add(task)
 
 
 def _as_settings(sets: Sets) -> dict[str, Any]:

@@ -44,7 +44,13 @@ def check_held_out(backend: type[Backend], settings: ComponentSettings, within_s
     first = draws[0]
     held_out = hold_out_speakers(sexes, sexes)
     compared = pair_held_out(first.ids, first.speakers, held_out, sexes)
-    reason = _unmeasurable(compared)
+    reason = ""
+    if compared.speakers < 2:
+        reason = f"{compared.speakers} held-out speakers, and it takes 2"
+    elif not compared.n_target:
+        reason = "no held-out speaker has a second recording or piece"
+    elif not compared.n_nontarget:
+        reason = "no two held-out speakers are of one sex"
     scores = np.zeros(0)
     if not reason:
         try:
@@ -65,15 +71,6 @@ def check_held_out(backend: type[Backend], settings: ComponentSettings, within_s
     records.write(work.folder(), _record(scores, compared, reason))
 
 
-def _unmeasurable(compared: HeldOutPairs) -> str:
-    """Why there is no EER, or ''."""
-    if compared.speakers < 2:
-        return f"{compared.speakers} held-out speaker{'s' if compared.speakers != 1 else ''}, and it takes 2"
-    if not compared.n_target:
-        return "no held-out speaker has a second recording or piece"
-    return "" if compared.n_nontarget else "no two held-out speakers are of one sex"
-
-
 def _scores(
     backend: type[Backend],
     settings: ComponentSettings,
@@ -83,7 +80,6 @@ def _scores(
     compared: HeldOutPairs,
     work: Work,
 ) -> np.ndarray:
-    """Scores of the pairs, float64 [p]."""
     vectors = draws[0].vectors[compared.rows]
     with tempfile.TemporaryDirectory(dir=work.folder()) as folder:  # in the store: no other place need have room
         if work.has("backend") or not backend.is_fitted(settings):
@@ -100,13 +96,8 @@ def _scores(
 
 
 def _record(scores: np.ndarray, compared: HeldOutPairs, reason: str) -> dict[str, Any]:
-    facts = {
-        "speakers": compared.speakers,
-        "n_target": compared.n_target,
-        "n_nontarget": compared.n_nontarget,
-        "same_session": compared.same_session,
-        "reason": reason,
-    }
+    names = ("speakers", "n_target", "n_nontarget", "same_session")
+    facts = {**{name: getattr(compared, name) for name in names}, "reason": reason}
     if reason:
         return {**facts, "eer": None, "cllr_min": None, "summary": f"no EER on held-out training speakers: {reason}"}
     classes = scores[compared.target], scores[~compared.target]

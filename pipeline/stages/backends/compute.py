@@ -26,18 +26,17 @@ def fit_backend(backend: type[Backend], settings: ComponentSettings, within_sess
     usable = [draw.usable() for draw in draws]
     speakers = [name for draw in usable for name in draw.speakers]
     vectors = np.concatenate([draw.vectors for draw in usable])
-    choice = _choice(usable, speakers, work.input("sexes")) if work.has("sexes") else None
+    choice: Choice | None = None
+    if work.has("sexes"):
+        # By the pairs that the check on held-out speakers compares.
+        sexes: dict[str, str] = work.input("sexes")
+        held_out = hold_out_speakers(sexes, sexes)
+        choice = pair_held_out(usable[0].ids, usable[0].speakers, held_out, sexes).choice(speakers, held_out)
     record = backend.fit(settings, vectors, speakers, work.folder(), within_session=within_session, choice=choice)
     unusable = [entry for draw in draws for entry in draw.unusable()]
     record = {**record, "left_out": len(unusable), "draws": len(draws)}
     (work.folder() / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     work.note(left_out=[list(entry) for entry in unusable])
-
-
-def _choice(draws: list[Vectors], speakers: list[str], sexes: dict[str, str]) -> Choice:
-    """What to choose by: the pairs that the check on held-out speakers compares; ``speakers`` [n] are those of all draws."""
-    held_out = hold_out_speakers(sexes, sexes)
-    return pair_held_out(draws[0].ids, draws[0].speakers, held_out, sexes).choice(speakers, held_out)
 
 
 def read_draws(work: Work, name: str = "vectors") -> list[Vectors]:

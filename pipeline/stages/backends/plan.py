@@ -111,12 +111,12 @@ def plan_back_ends(plan: Plan) -> None:
             for learnt in _training_sets(plan, extractor):
                 key = (label, extractor.key, learnt.key if learnt is not None else None)
                 if not is_fitted(plan.evaluation, backend):
-                    plan.scorers[key] = _checked(plan, Scorer(label, backend, parameters, learnt), extractor)
+                    plan.scorers[key] = _check(plan, Scorer(label, backend, parameters, learnt), extractor)
                     continue
-                _require_speech(plan, label, extractor, learnt)
-                assert learnt is not None
+                if learnt is None:
+                    raise _make_no_speech(label, extractor)
                 plan.graph.trained_on.setdefault(label, {})[learnt.label] = learnt.rows["speaker"].nunique()
-                plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+                plan.scorers[key] = _fit(plan, label, backend, extractor, learnt)
 
 
 def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str, Mapping[str, int]]) -> None:
@@ -140,10 +140,8 @@ def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str,
                 remedies[error.remedy.replace("<label>", label)] = None
     if faults:
         listed = [Fault(text, f"backend.{label} on {'; '.join(names)}") for (label, text), names in faults.items()]
-        first = listed[0]
-        raise DataError(
-            first.what, where=first.where, remedy="; ".join(remedies), faults=listed if len(listed) > 1 else []
-        )
+        others = listed if len(listed) > 1 else []
+        raise DataError(listed[0].what, where=listed[0].where, remedy="; ".join(remedies), faults=others)
 
 
 def _for_vectors(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:
@@ -176,23 +174,17 @@ def _training_sets(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingS
         yield from {learnt.key: learnt for learnt in trainings.anonymised.values()}.values()
 
 
-def _require_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: TrainingSet | None) -> None:
-    """That there is speech to train a back end on.
-
-    Raises:
-        DataError: there is none.
-    """
-    if learnt is not None:
-        return
+def _make_no_speech(label: str, extractor: LoadedExtractor) -> DataError:
+    where = f"backend {label}, extractor {extractor.name}"
     if extractor.tables is not None and extractor.is_adapted:
-        raise DataError(
+        return DataError(
             f"the back end {label} cannot be trained for vectors that know anonymised speech: of which system, is not said",
-            where=f"backend {label}, extractor {extractor.name}",
+            where=where,
             remedy=f"name parameters by backend.{label}.source=DIR, or leave the back end out",
         )
-    raise DataError(
+    return DataError(
         f"the back end {label} is trained, and there is no training set",
-        where=f"backend {label}, extractor {extractor.name}",
+        where=where,
         cause="the data set has no training speakers",
         remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR if it takes them, or leave "
         "the back end out",
@@ -223,20 +215,18 @@ def _cut(backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingS
 
 def _vectors(plan: Plan, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> dict[str, Input]:
     """The vectors of a training set as inputs, one a draw: ``vectors``, ``vectors.1`` and so on."""
-    cut = _cut(backend, extractor, learnt)
-    vectors: list[Input] = []
-    for draw in learnt.draws:
-        if isinstance(cut, Pieces):
-            vectors.append(plan.features.pieces(draw, extractor, cut.seconds))
-        else:
-            vectors.append(plan.features.vectors(draw, extractor, draw.wanted))
-    return {f"vectors.{number}" if number else "vectors": draw for number, draw in enumerate(vectors)}
+    cut, features = _cut(backend, extractor, learnt), plan.features
+    inputs = {}
+    for number, draw in enumerate(learnt.draws):
+        inputs[f"vectors.{number}" if number else "vectors"] = (
+            features.pieces(draw, extractor, cut.seconds)
+            if isinstance(cut, Pieces)
+            else features.vectors(draw, extractor, draw.wanted)
+        )
+    return inputs
 
 
-def _fitted(
-    plan: Plan, label: str, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet
-) -> Scorer:
-    """A back end that the run trains."""
+def _fit(plan: Plan, label: str, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> Scorer:
     within = learnt.one_each and extractor.tables is None
     task = plan.graph.add(
         Task(
@@ -251,10 +241,10 @@ def _fitted(
     )
     # On anonymised speech it is no weakness: what varies with the pseudo-voice varies within a session too.
     note = backend.component.weak_within_session if within and not learnt.anonymised else ""
-    return _checked(plan, Scorer(label, backend, task.ref(), learnt, note), extractor)
+    return _check(plan, Scorer(label, backend, task.ref(), learnt, note), extractor)
 
 
-def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
+def _check(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
     """A scorer with its check on held-out training speakers, where there is speech for one."""
     learnt, backend = scorer.learnt, scorer.chosen
     if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):

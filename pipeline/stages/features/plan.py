@@ -14,8 +14,7 @@ from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
 from pipeline.protocol.halves import Halves
 from pipeline.stages.features import compute
 from pipeline.stages.features.compute import ExtractorSpec
-from pipeline.stages.graph import Graph
-from pipeline.stages.keys import ExtractorKey, SpeechKey
+from pipeline.stages.graph import ExtractorKey, Graph, SpeechKey
 from pipeline.stages.selections import SelectAudio, SelectPieces, SelectSegments, SelectVectors
 from pipeline.stages.settings import Machine
 from pipeline.stages.speech.plan import SpeechSet
@@ -40,12 +39,7 @@ class Spoken:
 
 
 def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
-    """The input halves of all speakers, in order.
-
-    Args:
-        halves: of some rows of the manifest.
-        manifest: has their sampling rates.
-    """
+    """The input halves of all speakers, in order; the manifest has their sampling rates."""
     pieces = halves.pieces
     lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
     seconds = lengths.groupby(pieces["speaker"]).sum()
@@ -59,11 +53,9 @@ def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
 
 @dataclass
 class Features:
-    """The extract tasks of a plan, and where each feature is.
+    """The extract tasks of a plan, which the graph gets, and where each feature is.
 
     Attributes:
-        machine: device and threads.
-        graph: gets the tasks.
         complete: artefacts of whole recordings of the evaluated speech, by the label of the system.
         trims: whether an extractor drops digital silence before it takes the vectors that back ends compare, by its label.
     """
@@ -98,21 +90,18 @@ class Features:
             for key in extractors:
                 self._refs[speech.key, key, cut] = tuple(task.ref(key) for task in tasks)
             if cut == Whole() and speech.key == SpeechKey(speech.system):
-                self._note_silence(speech, extractors)
-
-    def _note_silence(self, speech: SpeechSet, extractors: dict[ExtractorKey, LoadedExtractor]) -> None:
-        """For the checks: one extractor's artefacts count the silence of a system as well as any other's."""
-        self.complete.setdefault(speech.system, self._refs[speech.key, next(iter(extractors)), Whole()])
-        for extractor in extractors.values():
-            if extractor.is_scored:
-                preparation = extractor.component.preparation(extractor.chosen.settings)
-                self.trims[extractor.name] = preparation.trim_zeros
+                # One extractor's artefacts count the silence of a system as well as any other's.
+                self.complete.setdefault(speech.system, self._refs[speech.key, next(iter(extractors)), cut])
+                for extractor in extractors.values():
+                    if extractor.is_scored:
+                        preparation = extractor.component.preparation(extractor.chosen.settings)
+                        self.trims[extractor.name] = preparation.trim_zeros
 
     def vectors(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Input:
         """The vectors of utterances, as this speech has them."""
         key = (speech.key, extractor.key, wanted)
         if key not in self._vectors:
-            self._vectors[key] = self._selected(speech, extractor, wanted)
+            self._vectors[key] = self._select(speech, extractor, wanted)
         return self._vectors[key]
 
     def pieces(self, speech: SpeechSet, extractor: LoadedExtractor, seconds: float) -> Input:
@@ -142,7 +131,13 @@ class Features:
     def _task(
         self, name: str, audio: Input, extractors: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
     ) -> Task:
-        specs, outputs = self._specify(extractors)
+        # How the stage builds extractors, and what it makes of them: one value for all tasks that have the same.
+        keys = tuple(extractors)
+        if keys not in self._together:
+            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in extractors.items()}
+            self._together[keys] = specs, {key: _output(extractor) for key, extractor in extractors.items()}
+        shared, outputs = self._together[keys]
+        machine = self.machine.device, self.machine.threads
         return self.graph.add(
             Task(
                 name="extract",
@@ -150,26 +145,13 @@ class Features:
                 settings=cut.numeric(),
                 inputs={"audio": audio},
                 outputs=outputs,
-                function=functools.partial(
-                    compute.extract_features, specs, cut, self.machine.device, self.machine.threads
-                ),
+                function=functools.partial(compute.extract_features, shared, cut, *machine),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
             )
         )
 
-    def _specify(
-        self, extractors: dict[ExtractorKey, LoadedExtractor]
-    ) -> tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]:
-        """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
-        keys = tuple(extractors)
-        if keys not in self._together:
-            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in extractors.items()}
-            outputs: dict[Name, Output] = {key: _output(extractor) for key, extractor in extractors.items()}
-            self._together[keys] = specs, outputs
-        return self._together[keys]
-
-    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Value | Derived:
+    def _select(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Value | Derived:
         if extractor.tables is not None:
             label = speech.key.file_label
             table = extractor.tables.select(label, wanted.table, allow_partial=extractor.allow_partial)

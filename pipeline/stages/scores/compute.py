@@ -18,7 +18,7 @@ VERSION = "scores 2"
 def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
-    ProgressGroup enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
+    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
     draw of the enrolment; ``enrolment.1``, ``enrolment.2``, ... are others, and a model has the utterances of all. The back end may
     adapt to them first.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
@@ -46,10 +46,7 @@ def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work
     column = {name: place for place, name in enumerate(trial.ids)}
     table = listed.trials
     table = table[table["model"].isin(number) & table["utterance"].isin(column)]
-    values = matrix[
-        [number[model] for model in table["model"]],
-        [column[name] for name in table["utterance"]],
-    ]
+    values = matrix[[number[model] for model in table["model"]], [column[name] for name in table["utterance"]]]
     speaker = dict(zip(trial.ids, trial.speakers))
     claimed = {name: speaker for draw in draws for name, speaker in zip(draw.ids, draw.speakers)}
     model_speaker = {model: claimed[name] for model, name in zip(members["model"], members["utterance"])}
@@ -65,10 +62,8 @@ def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work
     ).sort_values(["model", "utterance"], kind="stable")
     scored.to_parquet(work.folder() / scores.TRIALS, index=False)
     reasons, used = dict(unusable), set(scored["model"])
-    scores.write_thinned(
-        work.folder(),
-        [(model, name, reasons[name]) for model, name in zip(lacking["model"], lacking["utterance"]) if model in used],
-    )
+    thinned = zip(lacking["model"], lacking["utterance"])
+    scores.write_thinned(work.folder(), [(model, name, reasons[name]) for model, name in thinned if model in used])
     work.note(lost=[list(entry) for entry in unusable], n_expected=len(listed.trials), n_used=len(scored))
 
 
@@ -107,7 +102,8 @@ def score_pairs(backend: type[Backend], settings: ComponentSettings, work: Work)
 
 
 def score_ranks(extractor: type[Extractor], work: Work) -> None:
-    """Write the similarity of inputs to one reference a speaker: the pooled vectors of that speaker's reference half.
+    """Write the similarity of inputs to one reference a speaker, the pooled vectors of that speaker's reference half: cosine, or minus
+    the Euclidean distance.
 
     Where evidence is optional, an input without any is equally similar to all references; else it is lost. Without a reference
     or without an input the matrix is empty, and says what was lost.
@@ -129,7 +125,13 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
     told = inputs.weights[kept] > 0
     vectors = inputs.vectors[kept][told].astype(np.float64)
     if len(vectors):
-        similarity[told] = _similarity(vectors, np.stack(references).astype(np.float64), extractor.similarity)
+        told_of = np.stack(references).astype(np.float64)
+        if extractor.similarity == "cosine":
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            similarity[told] = vectors @ (told_of / np.linalg.norm(told_of, axis=1, keepdims=True)).T
+        else:
+            # Differences first: the expanded square would round away the small distances that decide ranks.
+            similarity[told] = -np.sqrt(((vectors[:, None, :] - told_of[None, :, :]) ** 2).sum(axis=2))
     ids = tuple(inputs.ids[row] for row in kept)
     owners = tuple(inputs.speakers[row] for row in kept)
     # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.
@@ -140,13 +142,3 @@ def score_ranks(extractor: type[Extractor], work: Work) -> None:
 
 def _list_lost(*draws: Vectors) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(entry for vectors in draws for entry in vectors.unusable()))
-
-
-def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:
-    """[inputs, N]; higher means more similar: cosine, or minus the Euclidean distance."""
-    if kind == "cosine":
-        inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
-        references = references / np.linalg.norm(references, axis=1, keepdims=True)
-        return np.asarray(inputs @ references.T)
-    # Differences first: the expanded square would round away the small distances that decide ranks.
-    return -np.asarray(np.sqrt(((inputs[:, None, :] - references[None, :, :]) ** 2).sum(axis=2)))

@@ -54,13 +54,13 @@ class Context:
     @property
     def plain(self) -> dict[str, Any]:
         """What of it enters keys."""
-        also = {"n_searched": self.n_searched, "n_development": self.n_development}
-        return {
-            "n_expected": self.n_expected,
-            "are_llrs": self.are_llrs,
-            **({"speakers": list(self.speakers)} if self.speakers else {}),
-            **{name: number for name, number in also.items() if number is not None},
+        also = {
+            "speakers": list(self.speakers) or None,
+            "n_searched": self.n_searched,
+            "n_development": self.n_development,
         }
+        entered = {name: value for name, value in also.items() if value is not None}
+        return {"n_expected": self.n_expected, "are_llrs": self.are_llrs, **entered}
 
 
 def measure(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
@@ -85,12 +85,10 @@ def measure(family: type[MetricFamily], settings: ComponentSettings, context: Co
 
 def _trials(context: Context, work: Work) -> tuple[Trials, str]:
     data, names = _as_trials(context, _table(work, "scores")), ["scores"]
-    if context.n_searched is not None:
-        candidates = _as_trials(replace(context, n_expected=context.n_searched), _table(work, "candidates"))
-        data, names = replace(data, candidates=candidates), [*names, "candidates"]
-    if context.n_development is not None:
-        others = _as_trials(replace(context, n_expected=context.n_development), _table(work, "development"))
-        data, names = replace(data, development=others), [*names, "development"]
+    for name, expected in (("candidates", context.n_searched), ("development", context.n_development)):
+        if expected is not None:
+            others: dict[str, Any] = {name: _as_trials(replace(context, n_expected=expected), _table(work, name))}
+            data, names = replace(data, **others), [*names, name]
     if work.has("attributes"):
         data = replace(data, attributes=work.input("attributes"))
     return data, _thinned(work, *names)
@@ -115,8 +113,7 @@ def _thinned(work: Work, *names: str) -> str:
     lost = list(dict.fromkeys(utterance for _, utterance, _ in groups))
     if not models:
         return ""
-    are = "model is" if len(models) == 1 else "models are"
-    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({join_few(models, 3)} without {join_few(lost, 3)})"
+    return f"models made of fewer enrolment recordings than are listed: {len(models)} ({join_few(models, 3)} without {join_few(lost, 3)})"
 
 
 def _describe_lost(*matrices: ScoreMatrix) -> str:
@@ -146,7 +143,9 @@ def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:
 
 
 def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
-    matrix = _of_speakers(_matrix(work, "scores"), context.speakers)
+    matrix = _matrix(work, "scores")
+    if context.speakers:
+        matrix = _choose_speakers(matrix, set(context.speakers))
     column = {name: number for number, name in enumerate(matrix.columns)}
     true = np.array([column[name] for name in matrix.row_speakers], dtype=np.int64)
     without = {name for name, _ in matrix.ties} & set(matrix.rows)
@@ -154,11 +153,7 @@ def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
     return ranks, _describe_lost(matrix)
 
 
-def _of_speakers(matrix: ScoreMatrix, speakers: tuple[str, ...]) -> ScoreMatrix:
-    """The inputs and references of some speakers; of all where none is named."""
-    if not speakers:
-        return matrix
-    kept = set(speakers)
+def _choose_speakers(matrix: ScoreMatrix, kept: Collection[str]) -> ScoreMatrix:
     rows = [place for place, speaker in enumerate(matrix.row_speakers) if speaker in kept]
     columns = [place for place, speaker in enumerate(matrix.columns) if speaker in kept]
     return replace(

@@ -43,7 +43,6 @@ class Comparer:
         described: what the numbers depend on, by name, for signatures.
         modules: whose code makes them.
         weights: for the digest in the results.
-        note: what the reader of its numbers must know.
         judged: the speech of its check on held-out speakers, for the signatures of what stands on it.
         lacks: utterances that were left out of what the run trains it on.
         judged_lacks: those that were left out of the speech of its check.
@@ -68,14 +67,18 @@ def name_columns(extractor: str, trained_on: str, backend: str, calibration: str
 
 def describe_comparer(extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
     """An extractor with a back end; without one, inputs are compared with references by the extractor's similarity."""
-    data = {"training data": extractor.training_data} if extractor.training_data else {}
-    described: dict[str, Any] = {"extractor": extractor.described, "backend": {}, **data}
+    data = extractor.component.training_data(extractor.chosen.settings)
+    described: dict[str, Any] = {"extractor": extractor.described, "backend": {}}
+    described |= {"training data": data} if data else {}
     if scorer is None:
         columns = name_columns(extractor.name, extractor.trained_on, extractor.component.similarity, "none")
         return Comparer(columns, described, weights=extractor.model(), lacks=extractor.lacks)
     learnt = scorer.learnt
+    trained_on = extractor.trained_on
+    if not extractor.is_adapted and scorer.is_trained and learnt is not None and learnt.anonymised:
+        trained_on = f"{trained_on}; back end anonymised ({learnt.description})"
     return Comparer(
-        name_columns(extractor.name, describe_training(extractor, scorer), scorer.shown),
+        name_columns(extractor.name, trained_on, scorer.shown),
         {**described, "backend": scorer.described},
         modules=frozenset({scorer.chosen.module}),
         weights=extractor.model(),
@@ -85,14 +88,6 @@ def describe_comparer(extractor: LoadedExtractor, scorer: Scorer | None) -> Comp
         judged_lacks=learnt.left_out if learnt is not None else (),
         fits=(scorer.model,) if isinstance(scorer.model, Ref) else (),
     )
-
-
-def describe_training(extractor: LoadedExtractor, scorer: Scorer) -> str:
-    """What tables say of the speech that an extractor and its back end know."""
-    learnt = scorer.learnt
-    if extractor.is_adapted or not scorer.is_trained or learnt is None or not learnt.anonymised:
-        return extractor.trained_on
-    return f"{extractor.trained_on}; back end anonymised ({learnt.description})"
 
 
 @dataclass(frozen=True)
@@ -245,10 +240,8 @@ def measure(
     if thinned:
         notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {join_few(thinned)}")
     if comparer.lacks:
-        count = len(comparer.lacks)
-        notes.append(
-            f"{count} training utterances were left out, so the attacker has learnt from less: {join_few(comparer.lacks)}"
-        )
+        count, names = len(comparer.lacks), join_few(comparer.lacks)
+        notes.append(f"{count} training utterances were left out, so the attacker has learnt from less: {names}")
     plan.graph.products.append(
         Measurement(
             cell.identity(plan.data.name),
@@ -304,16 +297,20 @@ def find_inputs(
     if complete is not trial_set:
         inputs["candidates"] = scores(complete).ref()
         context = replace(context, n_searched=complete.expected)
-    attributes = _attributes(plan, trial_set)
+    attributes = _list_attributes(plan, trial_set)
     if attributes:
-        listed = {
-            key: [sorted(attribute.speakers.items()), sorted(attribute.utterances.items()), attribute.reason]
-            for key, attribute in attributes.items()
-        }
+        listed = {}
+        for key, attribute in attributes.items():
+            parts = sorted(attribute.speakers.items()), sorted(attribute.utterances.items())
+            listed[key] = [*parts, attribute.reason]
         inputs["attributes"] = Value(digest("attributes", listed), attributes)
     other = family.component.development(family.settings).get(trial_set.name)
     if other is not None:
-        development = plan.searched(_development(plan, name, trial_set, other))
+        sets = [listed_set for listed_set in (trial_set, plan.data.trials.get(other)) if listed_set is not None]
+        speakers = [{speaker for rows in _sides(plan, each) for speaker in rows["speaker"]} for each in sets]
+        shared = sorted(set.intersection(*speakers)) if len(sets) == 2 else []
+        require_development(plan, name, trial_set.name, other, shared)
+        development = plan.searched(plan.data.trials[other])
         inputs["development"] = scores(development).ref()
         context = replace(context, n_development=development.expected)
     return inputs, context
@@ -347,18 +344,6 @@ def require_development(plan: Plan, name: str, subset: str, other: str, shared: 
         )
 
 
-def _development(plan: Plan, name: str, trial_set: TrialSet, other: str) -> TrialSet:
-    """The trial set to learn from; raises as :func:`require_development` does."""
-    speakers = [
-        {speaker for rows in _sides(plan, listed) for speaker in rows["speaker"]}
-        for listed in (trial_set, plan.data.trials.get(other))
-        if listed is not None
-    ]
-    shared = sorted(speakers[0] & speakers[1]) if len(speakers) == 2 else []
-    require_development(plan, name, trial_set.name, other, shared)
-    return plan.data.trials[other]
-
-
 def _sides(plan: Plan, trial_set: TrialSet) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of what is enrolled, and of what is tried: an enrolment set may serve other trial sets too."""
     enrolled, tried = plan.rows(trial_set.enrolment_set), plan.rows(trial_set.name)
@@ -367,7 +352,7 @@ def _sides(plan: Plan, trial_set: TrialSet) -> tuple[pd.DataFrame, pd.DataFrame]
     return enrolled, tried[tried["utterance"].isin(trial_set.trials["utterance"])]
 
 
-def _attributes(plan: Plan, trial_set: TrialSet) -> dict[str, Attribute]:
+def _list_attributes(plan: Plan, trial_set: TrialSet) -> dict[str, Attribute]:
     """The sex, where speakers of both are enrolled, and what else the data set knows."""
     enrolled, tried = _sides(plan, trial_set)
     sexes: dict[tuple[str, str], str] = {}
@@ -377,10 +362,10 @@ def _attributes(plan: Plan, trial_set: TrialSet) -> dict[str, Attribute]:
     if {"f", "m"} <= set(enrolled["sex"]) and "u" not in {*enrolled["sex"], *tried["sex"]}:
         values["sex"] = sexes
     values |= plan.data.attributes
-    return {name: _attribute(name, attribute, enrolled, tried) for name, attribute in values.items()}
+    return {name: _make_attribute(name, attribute, enrolled, tried) for name, attribute in values.items()}
 
 
-def _attribute(
+def _make_attribute(
     name: str, values: Mapping[tuple[str, str], str], enrolled: pd.DataFrame, tried: pd.DataFrame
 ) -> Attribute:
     of_speakers: dict[str, set[str]] = {}
@@ -389,7 +374,5 @@ def _attribute(
     mixed = sorted(speaker for speaker, marks in of_speakers.items() if len(marks) > 1)
     if mixed:
         return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {join_few(mixed)}")
-    return Attribute(
-        {speaker: min(marks) for speaker, marks in of_speakers.items()},
-        {utterance: values[place, utterance] for place, utterance in zip(tried["set"], tried["utterance"])},
-    )
+    spoken = {utterance: values[place, utterance] for place, utterance in zip(tried["set"], tried["utterance"])}
+    return Attribute({speaker: min(marks) for speaker, marks in of_speakers.items()}, spoken)

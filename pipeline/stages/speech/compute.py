@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -58,17 +57,17 @@ def anonymise(
         if on_device or anonymiser.batches_on_cpu(settings):
             rows = list(_together(system, lines, folder, pool, work))
         else:
-            anonymise_line = functools.partial(_anonymise_line, system, folder, work)
+
+            def anonymise_line(line: Line) -> dict[str, Any]:
+                wave, rate = audio.load(Path(line.path), line.sha256)
+                return _write(folder, work, line, system.anonymise(wave, rate, _utterance(line)))
+
             rows = [row for chunk in _chunks(lines, ALONE) for row in pool.map(anonymise_line, chunk)]
     passed: Counter[str] = Counter()
     for row in rows:
         passed.update({name: int(value) for name, value in row.items() if name.startswith("passed_")})
     pd.DataFrame(rows).to_parquet(folder / manifest.FILE, index=False)
     work.note("", **dict(passed))
-
-
-def _anonymise_line(system: Anonymiser, folder: Path, work: Work, line: Line) -> dict[str, Any]:
-    return _write(folder, work, line, system.anonymise(*audio.load(Path(line.path), line.sha256), _utterance(line)))
 
 
 def _together(
@@ -107,7 +106,7 @@ def _write(folder: Path, work: Work, line: Line, anonymised: Anonymised) -> dict
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     audio.write(folder / path, anonymised.wave, anonymised.rate, anonymised.subtype)
     work.advance(len(anonymised.wave) / anonymised.rate)
-    row: dict[str, Any] = {
+    return {
         "set": line.set,
         "utterance": line.utterance,
         "speaker": line.speaker,
@@ -118,4 +117,3 @@ def _write(folder: Path, work: Work, line: Line, anonymised: Anonymised) -> dict
         **{f"parameter_{name}": value for name, value in anonymised.parameters.items()},
         **{f"passed_{name}": value for name, value in anonymised.passed.items()},
     }
-    return row

@@ -20,7 +20,7 @@ from pipeline.protocol.cuts import Pieces, cut_rows
 from pipeline.protocol.shards import split_shards
 from pipeline.seeds import digest
 from pipeline.stages import selections
-from pipeline.stages.keys import SpeechKey, TrainingKey
+from pipeline.stages.graph import SpeechKey, TrainingKey
 from pipeline.stages.settings import Chosen, Evaluation, Machine
 from pipeline.stages.speech import compute, cut, synthesise
 from pipeline.tables import manifest
@@ -59,12 +59,10 @@ class SpeechSet:
 
     @property
     def system(self) -> str:
-        """The label of the system."""
         return self.key.system
 
     @property
     def label(self) -> str:
-        """What messages call it."""
         return self.key.label
 
     @functools.cached_property
@@ -115,17 +113,14 @@ class TrainingSet:
 
     @property
     def key(self) -> TrainingKey:
-        """What it is found by."""
         return TrainingKey(self.draws[0].key, len(self.draws), tuple(other.key for other in self.also))
 
     @property
     def system(self) -> str:
-        """The label of the system."""
         return self.draws[0].system
 
     @property
     def label(self) -> str:
-        """What messages call it."""
         return self.key.label
 
     @property
@@ -177,9 +172,7 @@ def prepare_data(
     """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
 
     Args:
-        evaluation: what is asked for.
         rendered: the artefacts of :func:`data_tasks`.
-        machine: its threads read files.
         known_files: what earlier looks at the files found.
         training_alone: leave out all but the training set.
 
@@ -218,15 +211,10 @@ def prepare_data(
             artefact.look()
         raise
     for artefact in rendered:
-        if _is_another(artefact, data.manifest):
+        written = {str(artefact.place / name): entry["sha256"] for name, entry in artefact.record["files"].items()}
+        if any(written.get(path, sha) != sha for path, sha in zip(data.manifest["path"], data.manifest["sha256"])):
             artefact.look()
     return data
-
-
-def _is_another(artefact: Artefact, rows: pd.DataFrame) -> bool:
-    """Whether files of an artefact are known to hold something else than was written."""
-    written = {str(artefact.place / name): entry["sha256"] for name, entry in artefact.record["files"].items()}
-    return any(written.get(path, sha) != sha for path, sha in zip(rows["path"], rows["sha256"]))
 
 
 def seconds(rows: pd.DataFrame) -> float:
@@ -234,20 +222,9 @@ def seconds(rows: pd.DataFrame) -> float:
     return float((rows["samples"].to_numpy() / rows["sample_rate"].to_numpy()).sum())
 
 
-def one_recording_each(rows: pd.DataFrame) -> bool:
-    """Whether fewer than half of the speakers of some rows have a second recording."""
-    counts = rows["speaker"].value_counts()
-    return bool(len(counts)) and float((counts >= 2).mean()) < 0.5
-
-
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Some rows whose files are given, or made by a task.
-
-    Attributes:
-        rows: what they are.
-        ref: what the task makes; None where the files are given.
-    """
+    """Some rows whose files are given, or made by a task: then ``ref`` is what it makes."""
 
     rows: pd.DataFrame
     seconds: float
@@ -265,12 +242,7 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class Originals:
-    """Rows of the data set of which systems make their copies.
-
-    Attributes:
-        rows: of the manifest.
-        shards: the rows, or pieces of them, in parts.
-    """
+    """Rows of the manifest of which systems make their copies; ``shards`` are the rows, or pieces of them, in parts."""
 
     rows: pd.DataFrame
     shards: tuple[Shard, ...]
@@ -353,7 +325,8 @@ class SpeechSets:
         Where most speakers have one recording and the system is run here, recordings are cut into pieces before.
         """
         system, rows = self.evaluation.systems[label], self.training_rows
-        component, one_each = system.component, one_recording_each(rows)
+        component, counts = system.component, rows["speaker"].value_counts()
+        one_each = bool(len(counts)) and float((counts >= 2).mean()) < 0.5
         missing = self.data.training_gaps.untrained
         if attacker is None or component.copies(system.settings) is not None:
             speech = self._training_copy(SpeechKey(label, "training"), system, rows)
@@ -368,9 +341,8 @@ class SpeechSets:
             for run, drawn in enumerate(systems, 1)
         ]
         tasks = (*cuts, *(task for draw in draws for task in draw.tasks))
-        return TrainingSet(
-            tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, left_out=missing
-        )
+        request = attacker.training_request
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, request, tasks, left_out=missing)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:
@@ -386,7 +358,6 @@ class SpeechSets:
         return rows.loc[order.index[kept].sort_values()]
 
     def _cut(self, rows: pd.DataFrame) -> tuple[Originals, tuple[Task, ...]]:
-        """Pieces of recordings, a shard a task."""
         parts = split_shards(rows)
         tasks = [
             Task(

@@ -14,14 +14,11 @@ from pipeline.engine import code
 from pipeline.engine.task import Input, Output, Resources, Task, Value
 from pipeline.errors import ConfigError, DataError
 from pipeline.stages.features.compute import ExtractorSpec
-from pipeline.stages.keys import ExtractorKey, TrainingKey
+from pipeline.stages.graph import ExtractorKey, TrainingKey
 from pipeline.stages.settings import Chosen, Evaluation
 from pipeline.stages.speech import plan as speeches
 from pipeline.stages.speech.plan import SpeechSet, SpeechSets, TrainingSet
 from pipeline.stages.training import compute
-
-COMPARED = frozenset({"trials", "pairs"})
-"""What is compared by a back end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +27,9 @@ class LoadedExtractor:
 
     Attributes:
         name: its label in the configuration.
-        chosen: the component and its settings.
         weights: found on this machine; None where a task makes them, or none are needed.
         training: the task that makes them.
         learnt: the speech on which the run trains it; None for what comes with weights.
-        maker: what trains it.
         also: what else it is trained on, for signatures.
         pretrained_on: the speech that it knows where no run trained it.
         of_system: label of the system on whose speech somebody else trained it; '' for all others.
@@ -68,7 +63,6 @@ class LoadedExtractor:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
         return self.key.label
 
     @property
@@ -93,23 +87,20 @@ class LoadedExtractor:
     @property
     def can_be_judged(self) -> bool:
         """Whether it has learnt nothing from the training speakers who are held out."""
-        return (
-            self.tables is None and not self.is_found and (self.maker is None or self.maker.training.trainer.holds_out)
-        )
+        holds_out = self.maker is None or self.maker.training.trainer.holds_out
+        return self.tables is None and not self.is_found and holds_out
 
     @property
     def is_scored(self) -> bool:
         """Whether a back end compares its vectors."""
-        return bool(self.component.compared_as & COMPARED)
+        return bool(self.component.compared_as & {"trials", "pairs"})
 
     @property
     def lacks(self) -> tuple[str, ...]:
         """Utterances that were left out of the speech on which the run trains it."""
         if self.training is None or self.learnt is None:
             return ()
-        return tuple(
-            dict.fromkeys(utterance for learnt in (self.learnt, *self.learnt.also) for utterance in learnt.left_out)
-        )
+        return tuple(dict.fromkeys(name for learnt in (self.learnt, *self.learnt.also) for name in learnt.left_out))
 
     def output(self, inputs: Mapping[str, Input] | None = None) -> Output:
         """The output of an extract task that holds its features; ``inputs`` are those of this output alone."""
@@ -140,11 +131,6 @@ class LoadedExtractor:
             }
         return {**self.output().settings, "code": code.collect_versions((self.chosen.module,)), "training": how}
 
-    @property
-    def training_data(self) -> str:
-        """What is to be said of the recordings that its weights, or those that a training began with, have learnt from."""
-        return self.component.training_data(self.chosen.settings)
-
     def model(self) -> Input | None:
         """Its weights as an input, for the digest in the results."""
         if self.training:
@@ -172,10 +158,7 @@ class Trainings:
         """The training set of the speech that an extractor knows, where there is one."""
         if extractor.adapted or not extractor.of_system:
             return extractor.learnt if extractor.adapted else self.original
-        return next(
-            (training_set for (system, _), training_set in self.anonymised.items() if system == extractor.of_system),
-            None,
-        )
+        return next((learnt for (system, _), learnt in self.anonymised.items() if system == extractor.of_system), None)
 
 
 def plan_trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
@@ -186,29 +169,30 @@ def plan_trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
         DataError: there is something to train, and nobody to train on.
         ConfigError: the speech of a system helps to train that is not chosen.
     """
-    rows = sets.training_rows
+    rows, models = sets.training_rows, evaluation.models.adapted
     own: dict[str, Maker] = {}
     adapted: dict[str, Maker] = {}
     for label, chosen in evaluation.extractors.items():
-        for makers, training in (
-            (own, chosen.component.training(chosen.settings, evaluation.train)),
-            (adapted, chosen.component.adaptation(chosen.settings, evaluation.train)),
-        ):
-            if training is not None:
-                makers[label] = _maker(evaluation, training, chosen, rows)
+        training = chosen.component.training(chosen.settings, evaluation.train)
+        adaptation = chosen.component.adaptation(chosen.settings, evaluation.train)
+        if training is not None:
+            own[label] = _choose_maker(evaluation, training, chosen, rows)
+        if adaptation is not None and any((label, system) not in models for system in evaluation.anonymised):
+            adapted[label] = _choose_maker(evaluation, adaptation, chosen, rows)
     compared = any(family.component.reads != "ranks" for family in evaluation.metrics.values())
     fitted = compared and any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
-    models = evaluation.models.adapted
-    adapted = {
-        label: maker
-        for label, maker in adapted.items()
-        if any((label, system) not in models for system in evaluation.anonymised)
-    }
     adapting = bool(evaluation.adapting and evaluation.anonymised and (adapted or fitted))
-    if own or (adapting and adapted):
-        _somebody(rows, [*own, *(adapted if adapting else [])])
+    trained, speakers = [*own, *(adapted if adapting else [])], rows["speaker"].nunique()
+    if trained and speakers < 2:
+        raise DataError(
+            f"there are {speakers} training speakers, and an extractor that is trained needs two or more",
+            where=f"extractor {', '.join(dict.fromkeys(trained))}",
+            cause="the data set has no training set",
+            remedy="name one by dataset.train=DIR, or choose extractors with weights and attackers that are trained on "
+            "original speech, e.g. 'extractor=[ge2e]' 'attacker=[ignorant]'",
+        )
     making = _Making(evaluation, sets)
-    original = sets.training(evaluation.original) if rows["speaker"].nunique() else None
+    original = sets.training(evaluation.original) if speakers else None
     if original is not None:
         making.train(own, original)
         if adapting:
@@ -223,13 +207,8 @@ def is_fitted(evaluation: Evaluation, backend: Chosen[Backend]) -> bool:
 
 @dataclass(frozen=True)
 class Maker:
-    """What trains an extractor.
-
-    Attributes:
-        training: the trainer, its settings resolved.
-        preparation: what is done to recordings before.
-        weights: what it begins with, and the extractor that has them; None from nothing.
-    """
+    """What trains an extractor: the trainer, its settings resolved, and the weights that it begins with with the extractor that has
+    them; None from nothing."""
 
     training: Training
     preparation: Preparation
@@ -252,13 +231,13 @@ class Maker:
         return tuple(dict.fromkeys((trainer.__module__, *trainer.code(self.training.settings), *begun)))
 
 
-def _maker(evaluation: Evaluation, asked_training: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Maker:
+def _choose_maker(evaluation: Evaluation, training: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Maker:
     """The trainer without nulls, with the weights that it begins with."""
     speakers, seconds = rows["speaker"].nunique(), speeches.seconds(rows)
-    settings = asked_training.trainer.resolved(asked_training.settings, chosen.name, speakers, seconds)
-    training = Training(asked_training.trainer, settings, chosen.name)
+    settings = training.trainer.resolved(training.settings, chosen.name, speakers, seconds)
+    training = Training(training.trainer, settings, chosen.name)
     preparation = chosen.component.preparation(chosen.settings)
-    if not asked_training.trainer.adapts:
+    if not training.trainer.adapts:
         return Maker(training, preparation)
     weights = chosen.weights(evaluation.paths.weights)
     if weights is None:
@@ -282,23 +261,20 @@ class _Making:
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
-        able = [
-            system for system in self.evaluation.anonymised if system not in self.sets.data.training_gaps.untrainable
-        ]
+        untrainable = self.sets.data.training_gaps.untrainable
+        able = [system for system in self.evaluation.anonymised if system not in untrainable]
         for system in filter(self.evaluation.learns_from, able):
             for name, attacker in self.evaluation.adapting.items():
-                learnt_set = self.sets.training(system, attacker)
+                learnt = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
-                learnt_set = next(
-                    (other for other in self.anonymised.values() if other.key == learnt_set.key), learnt_set
-                )
-                self.anonymised[system, name] = learnt_set
-                self.add(learnt_set.tasks)
+                learnt = next((other for other in self.anonymised.values() if other.key == learnt.key), learnt)
+                self.anonymised[system, name] = learnt
+                self.add(learnt.tasks)
         self._join()
         models = self.evaluation.models.adapted
         for learnt in self.anonymised.values():
             self.train(
-                {label: other for label, other in makers.items() if (label, learnt.system) not in models}, learnt
+                {label: maker for label, maker in makers.items() if (label, learnt.system) not in models}, learnt
             )
 
     def _join(self) -> None:
@@ -316,11 +292,8 @@ class _Making:
                 where="train.also",
                 remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
             )
-        lacking = [
-            self.sets.data.training_gaps.untrainable[label]
-            for label in labels
-            if label in self.sets.data.training_gaps.untrainable
-        ]
+        untrainable = self.sets.data.training_gaps.untrainable
+        lacking = [untrainable[label] for label in labels if label in untrainable]
         if lacking:
             raise DataError(
                 f"its speech is to help training: {'; '.join(lacking)}",
@@ -341,17 +314,15 @@ class _Making:
         for label, maker in makers.items():
             if (label, learnt.key) in self.trained:
                 continue
-            packed = self._packed(learnt, maker.preparation)
+            packed = self._pack(learnt, maker.preparation)
             begun = {"weights": Value(maker.weights.digest, None)} if maker.weights is not None else {}
-            trainer = maker.training.trainer
+            trainer, device = maker.training.trainer, self.sets.machine.device
             task = Task(
                 name="train",
                 label=f"train {maker.training.label} on {learnt.label}",
                 settings=maker.numeric(),
                 inputs={"audio": packed.ref(), **begun},
-                function=functools.partial(
-                    compute.train_extractor, maker.training, maker.pretrained, self.sets.machine.device
-                ),
+                function=functools.partial(compute.train_extractor, maker.training, maker.pretrained, device),
                 code=maker.code,
                 libraries=trainer.libraries,
                 resources=Resources(trainer.cost(maker.training.settings), device=True),
@@ -359,33 +330,19 @@ class _Making:
             self.add([packed, task])
             self.trained[label, learnt.key] = maker, task
 
-    def _packed(self, learnt: TrainingSet, preparation: Preparation) -> Task:
-        """A training set in one file, prepared as the extractor hears recordings."""
+    def _pack(self, learnt: TrainingSet, preparation: Preparation) -> Task:
         others = [other.draws[0] for other in learnt.also]
         inputs: dict[str, Input] = {f"audio.{number}": speech.all_rows() for number, speech in enumerate(learnt.draws)}
         inputs |= {f"also.{number}": speech.all_rows() for number, speech in enumerate(others)}
+        counts = len(learnt.draws), len(others)
         return Task(
             name="pack",
             label=" with ".join([f"pack {learnt.label}", *(speech.label for speech in others)]),
             settings=asdict(preparation),
             inputs={**inputs, "sexes": learnt.sexes},
-            function=functools.partial(
-                compute.pack_training_set, len(learnt.draws), len(others), preparation, self.sets.machine.threads
-            ),
+            function=functools.partial(compute.pack_training_set, *counts, preparation, self.sets.machine.threads),
             libraries=("soundfile", preparation.library, "numpy"),
             resources=Resources(sum(sum(speech.seconds) for speech in (*learnt.draws, *others))),
-        )
-
-
-def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
-    speakers = rows["speaker"].nunique()
-    if speakers < 2:
-        raise DataError(
-            f"there are {speakers} training speakers, and an extractor that is trained needs two or more",
-            where=f"extractor {', '.join(dict.fromkeys(labels))}",
-            cause="the data set has no training set",
-            remedy="name one by dataset.train=DIR, or choose extractors with weights and attackers that are trained on "
-            "original speech, e.g. 'extractor=[ge2e]' 'attacker=[ignorant]'",
         )
 
 
@@ -402,6 +359,7 @@ def load_extractors(
         DataError: files of vectors that cannot be used.
     """
     needed = {compared_as(metric.component.reads) for metric in evaluation.metrics.values()}
+    partial, original = evaluation.execution.allow_partial, trainings.original
     extractors: list[LoadedExtractor] = []
     for label, chosen in evaluation.extractors.items():
         component = chosen.component
@@ -411,34 +369,24 @@ def load_extractors(
         if tables is not None:
             speech = component.trained_on(chosen.settings)
             extractors.append(
-                LoadedExtractor(
-                    label,
-                    chosen,
-                    pretrained_on=speech,
-                    tables=tables,
-                    allow_partial=evaluation.execution.allow_partial,
-                )
+                LoadedExtractor(label, chosen, pretrained_on=speech, tables=tables, allow_partial=partial)
             )
-            extractors += _from_elsewhere(evaluation, label)
-            continue
-        maker, training = (
-            trainings.trained.get((label, trainings.original.key), (None, None)) if trainings.original else (None, None)
-        )
-        weights = None if training else chosen.weights(evaluation.paths.weights)
-        learnt, is_found = trainings.original if training else None, label in evaluation.models.original
-        extractors.append(LoadedExtractor(label, chosen, weights, training, learnt, maker=maker, is_found=is_found))
-        extractors += _adapted(evaluation, trainings, label, chosen)
+        else:
+            maker, training = trainings.trained.get((label, original.key), (None, None)) if original else (None, None)
+            weights = None if training else chosen.weights(evaluation.paths.weights)
+            learnt, is_found = original if training else None, label in evaluation.models.original
+            extractors.append(LoadedExtractor(label, chosen, weights, training, learnt, maker, is_found=is_found))
+            extractors += _adapted(evaluation, trainings, label, chosen)
         extractors += _from_elsewhere(evaluation, label)
     return extractors
 
 
 def _from_elsewhere(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
     """An extractor as somebody else trained it on the anonymised speech of systems, where an attacker has it."""
-    models = {system: chosen for (name, system), chosen in evaluation.models.adapted.items() if name == label}
-    if not evaluation.adapting:
-        return []
     extractors = []
-    for system, chosen in models.items():
+    for (name, system), chosen in evaluation.models.adapted.items() if evaluation.adapting else ():
+        if name != label:
+            continue
         tables = chosen.component.tables(chosen.settings, [evaluation.original, system])
         extractors.append(
             LoadedExtractor(
@@ -458,15 +406,13 @@ def _from_elsewhere(evaluation: Evaluation, label: str) -> list[LoadedExtractor]
 def _adapted(
     evaluation: Evaluation, trainings: Trainings, label: str, chosen: Chosen[Extractor]
 ) -> list[LoadedExtractor]:
-    """An extractor as trained on each anonymised training set, once each."""
     extractors: dict[TrainingKey, LoadedExtractor] = {}
     for learnt in trainings.anonymised.values():
         maker, training = trainings.trained.get((label, learnt.key), (None, None))
-        also = tuple(
-            (other.content, other.request, evaluation.systems[other.system].numeric()) for other in learnt.also
-        )
+        systems = evaluation.systems
+        also = tuple((other.content, other.request, systems[other.system].numeric()) for other in learnt.also)
         if training is not None:
-            extractor = LoadedExtractor(label, chosen, None, training, learnt, maker=maker, also=also)
+            extractor = LoadedExtractor(label, chosen, None, training, learnt, maker, also)
             extractors.setdefault(learnt.key, extractor)
     return list(extractors.values())
 

@@ -91,9 +91,6 @@ class EmbeddingSettings(ComponentSettings):
         crop_seconds: length of a crop; shorter utterances are repeated.
         speeds: each speaker played at each of these speeds (pitch and formants move along) is a class of its own, so
             that few speakers become more. Null is 0.9, 1 and 1.1 below 20 hours of speech, and 1 above.
-        noise_db: the lowest and the highest signal-to-noise ratio of noise that is added, half of it made of other training
-            speakers' voices, half of it coloured; null adds none.
-        noisy: part of the crops that noise is added to.
         optimiser: ``adamw``; or ``adam`` (VPC 2024), whose weight decay is a part of the gradient (L2).
         weight_decay: of the optimiser.
         schedule: of the learning rate: ``cosine``: a linear rise over ``warm_up`` of the steps, then half a cosine to zero; or
@@ -107,7 +104,6 @@ class EmbeddingSettings(ComponentSettings):
         verify_every: steps between verifications; null is a tenth of the steps.
         patience: verifications without a better one after which training ends (``checkpoint: best``); null never ends it.
         precision: of the convolutions in training; loss, statistics and optimiser stay in float32.
-        compile: whether ``torch.compile`` fuses the network; it takes a C++ compiler, and rounds otherwise.
         threads: CPU threads. Sums are rounded by thread, and training lets that grow, so the number is fixed here and not
             taken from the machine: the same settings give the same weights everywhere. One, because two that wait for each
             other at every small operation lose more than they gain as soon as anything else runs on the machine.
@@ -132,8 +128,6 @@ class EmbeddingSettings(ComponentSettings):
     micro_batch: int | None = numeric(None, ge=2)
     crop_seconds: float | None = numeric(None, ge=0.1)
     speeds: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] | None = numeric(None, min_length=1)
-    noise_db: tuple[float, float] | None = numeric(None)
-    noisy: float = numeric(0.5, ge=0, le=1)
     optimiser: Literal["adamw", "adam"] = numeric("adamw")
     weight_decay: float = numeric(1e-4, ge=0)
     schedule: Literal["cosine", "triangular"] = numeric("cosine")
@@ -146,7 +140,6 @@ class EmbeddingSettings(ComponentSettings):
     verify_every: int | None = numeric(None, ge=1)
     patience: int | None = numeric(5, ge=1)
     precision: Literal["float32", "bfloat16"] = numeric("float32")
-    compile: bool = numeric(False)
     threads: int = numeric(1, ge=1)
     seed: int = numeric(0, ge=0)
 
@@ -226,7 +219,7 @@ class Trainer(contracts.Trainer):
         """See the contract.
 
         Raises:
-            ConfigError: sizes that the network does not take; ``torch.compile`` does not work here.
+            ConfigError: sizes that the network does not take.
             DataError: fewer than two speakers, or nothing to train on.
             StageFailed: the loss is not finite, with the ids of the batch; a part of two crops does not fit into memory.
         """

@@ -23,8 +23,6 @@ from pipeline.seeds import generator
 QUIET = 5e-4
 """Chunks whose mean magnitude is below this are no items to train on (VPC 2024)."""
 
-_VOICES = (2, 4)  # voices in a babble, at least and at most
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -113,8 +111,6 @@ class Crops:
             crops[row] = self.crop(utterance, self.settings.speeds[speed], random)
             utterances.append(utterance)
             labels.append(self.label[utterance] * len(self.settings.speeds) + speed)
-        if self.settings.noise_db is not None:
-            self._add_noise(crops, utterances, generator(self.settings.seed, "noise", step))
         return Batch(utterances, crops, np.array(labels, dtype=np.int64))
 
     def crop(self, utterance: int, speed: float, random: np.random.Generator) -> np.ndarray:
@@ -129,40 +125,6 @@ class Crops:
         n = int(self.audio.lengths[utterance]) // self.length
         wave = self.audio.piece(utterance, 0, n * self.length)
         return int((np.abs(wave).reshape(n, self.length).mean(1) >= QUIET).sum())
-
-    def _add_noise(self, crops: np.ndarray, utterances: Sequence[int], random: np.random.Generator) -> None:
-        """Add noise at a random ratio to a part of the crops: voices of other speakers, or coloured noise."""
-        low, high = self.settings.noise_db
-        for crop, utterance in zip(crops, utterances, strict=True):
-            if random.random() >= self.settings.noisy:
-                continue
-            noise = (
-                self._mix_babble(self.label[utterance], random)
-                if random.random() < 0.5
-                else make_coloured_noise(len(crop), random)
-            )
-            power = float(np.mean(np.square(noise, dtype=np.float64)))
-            ratio = float(np.mean(np.square(crop, dtype=np.float64))) / 10 ** (random.uniform(low, high) / 10)
-            if power > 0:
-                crop += noise * np.float32((ratio / power) ** 0.5)
-
-    def _mix_babble(self, speaker: int, random: np.random.Generator) -> np.ndarray:
-        """Crops of other speakers, added up."""
-        n = min(len(self.speakers) - 1, int(random.integers(*_VOICES, endpoint=True)))
-        others = random.choice(len(self.speakers) - 1, n, replace=False)
-        total = np.zeros(self.length, dtype=np.float32)
-        for other in (others + (others >= speaker)).tolist():
-            utterances = self.of_speaker[other]
-            total += self.crop(utterances[int(random.integers(len(utterances)))], 1.0, random)
-        return total
-
-
-def make_coloured_noise(length: int, random: np.random.Generator) -> np.ndarray:
-    """Noise whose power falls with frequency to the power of 0 (white) to 2 (brown), float32 [length]."""
-    spectrum = np.fft.rfft(random.standard_normal(length))
-    spectrum[1:] /= np.arange(1, len(spectrum)) ** (random.uniform(0, 2) / 2)
-    spectrum[0] = 0
-    return np.fft.irfft(spectrum, length).astype(np.float32)
 
 
 FEWEST = 20

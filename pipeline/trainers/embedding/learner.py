@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.errors import ConfigError, StageFailed
 from pipeline.nets import training
 from pipeline.nets.checkpoints import add_prefix, take_prefix
 from pipeline.nets.margin import AngularMargin
-from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.speechbrain_networks import FrontEnd
 from pipeline.nets.trainable import Sizes, find_trainable
 from pipeline.nets.training import rate_of_cosine, rate_of_triangle, seed_torch
 from pipeline.trainers.embedding.crops import Batch
@@ -32,7 +31,7 @@ class Learner(training.Learner[Batch]):
         micro_batch: crops that go through the network at once.
 
     Raises:
-        ConfigError: sizes that the network does not take; ``torch.compile`` does not work here.
+        ConfigError: sizes that the network does not take.
     """
 
     def __init__(self, settings: Any, n_classes: int, device: str) -> None:
@@ -50,8 +49,6 @@ class Learner(training.Learner[Batch]):
         )
         dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         self.network = self.extractor.forward_in_training(self.model, dtype)
-        if settings.compile:
-            self._compile()
 
     def gradients(self, step: int, batch: Batch) -> float:
         """Compute the mean gradient over a batch, in parts of ``micro_batch`` crops, and its mean loss.
@@ -114,26 +111,6 @@ class Learner(training.Learner[Batch]):
             loss.backward()
             total += loss.detach()
         return float(total)
-
-    def _compile(self) -> None:
-        """Have ``torch.compile`` fuse the network, and try it."""
-        self.network = torch.compile(self.network)
-        statistics = [buffer.clone() for buffer in self.model.buffers()]
-        n = min(self.micro_batch, self.settings.batch)
-        noise = np.random.default_rng(0).standard_normal((n, round(self.settings.crop_seconds * 16_000)))
-        try:
-            self.gradients(0, Batch([0] * n, noise.astype(np.float32), np.zeros(n, np.int64)))
-        except StageFailed:
-            raise
-        except Exception as error:
-            # What is missing (a compiler, headers, a driver) comes as many classes of error, some of them private to torch.
-            raise ConfigError(
-                "torch.compile does not work on this machine",
-                cause=(str(error).splitlines() or [type(error).__name__])[0],
-                remedy="install a C++ compiler that torch finds, or set train.compile to false",
-            ) from error
-        for buffer, value in zip(self.model.buffers(), statistics, strict=True):
-            buffer.copy_(value)
 
 
 def get_learning_rate(settings: Any, step: int, steps: int) -> float:

@@ -64,7 +64,7 @@ class MetricFamily(contracts.MetricFamily):
             "similarity_runs",
             ("block", "row_speaker", "column_speaker", "similarity"),
             "Voice similarity matrices",
-            "pipeline.families.p0p1.similarity:plots",
+            "pipeline.families.vsm.figures:plot_runs",
             PAIRS,
         ),
     )
@@ -85,13 +85,8 @@ class MetricFamily(contracts.MetricFamily):
                 scores, codes, names=list(names), similarity=settings.similarity, pairing="all", self_pairs=kept
             )
         linked = linkage(parts["PP"], parts["P0P1"])
-        counts = {
-            "n_expected": data.n_expected,
-            "n_used": len(codes),
-            "n_speakers": len(names),
-            "n_target": parts["P0P1"].n_target,
-            "n_nontarget": parts["P0P1"].n_nontarget,
-        }
+        counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
+        counts |= {"n_target": parts["P0P1"].n_target, "n_nontarget": parts["P0P1"].n_nontarget}
         options = {"similarity": settings.similarity, "self_pairs": settings.self_pairs}
         interval = intervals(settings, lambda: linkage_by_speaker(data.pp, data.p0p1, codes, **options))
         rows = []
