@@ -78,8 +78,6 @@ def read_copy(
         copy: where it lies.
         manifest: what has to be there.
         allow_partial: leave out utterances whose file is missing or has a fault.
-        threads: files that are read at a time.
-        cache: what earlier looks at the files found.
         sounds: digests of what is heard in the originals, by the digest of the file.
         everyone: the originals that a file may hold by mistake; by default those of the manifest.
         recordings: where segments and what lies in archives are written as files.
