@@ -139,15 +139,6 @@ def test_an_extractor_that_leaks() -> None:
             "pool counts vectors of weight 0"} <= set(said)  # fmt: skip
 
 
-class Wide(Leaking):
-    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
-        return [Feature(np.full(2, np.nan), 0.0) for _ in waveforms]
-
-
-def test_vectors_of_another_type_or_without_a_reason() -> None:
-    assert "a vector is no float32 [d]" in faults("extractors", Wide)
-
-
 class Longer(contracts.Anonymiser):
     """Adds a second of noise that is another one each time."""
 
@@ -170,23 +161,6 @@ def test_an_anonymiser_that_is_longer_and_never_the_same() -> None:
         "anonymise_many gives other samples than anonymise",
         "the second run has no settings of its own",
     } <= set(said)
-
-
-class Lying(contracts.Anonymiser):
-    Settings = Plain
-    unchanged = True
-
-    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
-        wave *= 0.5
-        return Anonymised(wave, rate, "PCM_16")
-
-
-def test_an_anonymiser_that_says_it_changes_nothing() -> None:
-    said = faults("anonymisers", Lying)
-    assert {
-        "it changes the waveform that it is given",
-        "its samples are no multiples of 1 / 32768, which PCM_16 would round",
-    } <= {*said}
 
 
 class Ordered(contracts.Backend):

@@ -193,9 +193,6 @@ class Backend(LinearBackend):
 
         Nothing is chosen here: ``choice`` says from whom to learn.
 
-        Returns:
-            The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``cohort`` and ``within_session``.
-
         Raises:
             DataError: too few training speakers.
         """

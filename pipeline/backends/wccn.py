@@ -121,11 +121,6 @@ class Backend(LinearBackend):
         standard error: Breiman et al. 1984, section 3.4.3). Then all is learnt anew from all speakers, unless ``choice`` says
         otherwise.
 
-        Returns:
-            The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``dimension``, ``shrinkage`` (``used``, ``chosen``,
-            ``reason``, ``candidates`` with their held-out ``eer`` and ``cllr_min``), ``held_out`` (how many speakers and pairs),
-            ``cohort`` and ``within_session``.
-
         Raises:
             DataError: the data cannot support it, with the reason.
         """

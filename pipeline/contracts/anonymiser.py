@@ -87,13 +87,7 @@ class Anonymiser(Component):
     on_device: ClassVar[bool] = False
 
     def __init__(self, settings: Any, weights: Path | None = None, device: str = "cpu") -> None:
-        """Make it ready.
-
-        Args:
-            settings: checked settings.
-            weights: the folder that :meth:`weights` found.
-            device: ``cpu``, or ``cuda[:N]`` where :attr:`on_device`.
-        """
+        """Make it ready, with the folder that :meth:`weights` found, on ``cpu`` or, where :attr:`on_device`, ``cuda[:N]``."""
         self.settings, self.device = settings, device
 
     @abstractmethod

@@ -51,10 +51,8 @@ class Component(ABC):
 
     @classmethod
     def weights(cls, settings: Any, models: Path) -> Weights | None:
-        """The weights that these settings ask for, on this machine; None where none are needed or the run makes them.
-
-        Args:
-            models: the folder of weights, ``paths.models``.
+        """The weights that these settings ask for, on this machine (``models`` is ``paths.models``); None where none are needed or the
+        run makes them.
 
         Raises:
             ModelMissing: they are not here, or are not what their checksum says; with the command that mends it.

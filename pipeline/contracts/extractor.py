@@ -100,14 +100,9 @@ class Vectors:
 
 
 def mean_of_units(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Mean of the length-normalised vectors, each by its weight: how embeddings of a speaker become one.
+    """Mean float32 [d] of the length-normalised vectors [n, d], each by its weight [n]: how embeddings of a speaker become one.
 
-    Args:
-        vectors: [n, d].
-        weights: [n]; vectors of weight 0 do not count.
-
-    Returns:
-        float32 [d]; zeros where nothing counts.
+    Vectors of weight 0 do not count; zeros where nothing counts.
     """
     vectors, weights = np.asarray(vectors, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
@@ -169,13 +164,9 @@ class Extractor(Component):
     hears: ClassVar[bool] = True
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
-        """Load the network.
+        """Load the network from the folder that :meth:`weights` found, or that a training of the run wrote.
 
-        Args:
-            settings: checked settings.
-            weights: the folder that :meth:`weights` found, or that a training of the run wrote.
-            device: ``cpu`` or ``cuda[:N]``.
-            threads: CPU threads to use at most.
+        ``device`` is ``cpu`` or ``cuda[:N]``; ``threads`` of the CPU are used at most.
         """
         self.settings, self.device, self.threads = settings, device, threads
 
@@ -210,19 +201,13 @@ class Extractor(Component):
 
     @classmethod
     def resolved(cls, settings: Any, chosen: Training | None) -> Any:
-        """The settings with every choice made that depends on the rest of the configuration.
-
-        Args:
-            chosen: the trainer of the group ``train``; None where there is none, or no speech to train on.
-        """
+        """The settings with every choice made that depends on the rest of the configuration: ``chosen`` is the trainer of the group
+        ``train``; None where there is none, or no speech to train on."""
         return settings
 
     @classmethod
     def training(cls, settings: Any, chosen: Training | None) -> Training | None:
-        """What makes the weights in the run; None where they are not trained.
-
-        Args:
-            chosen: the trainer of the group ``train``; None where there is none.
+        """What makes the weights in the run, with the trainer of the group ``train``; None where they are not trained.
 
         Raises:
             ConfigError: they are to be trained and nothing can; ``where`` is the field that asks for it.
@@ -239,10 +224,6 @@ class Extractor(Component):
         cls, settings: Any, labels: Sequence[str], transcripts: Transcripts | None = None
     ) -> VectorSource | None:
         """Vectors that are read instead of extracted, for the systems with these labels; None for a real extractor.
-
-        Args:
-            labels: of the systems.
-            transcripts: of the data set; None where there is no data set.
 
         Raises:
             DataError: with all faults of all files.
@@ -272,15 +253,8 @@ class Extractor(Component):
 
     @classmethod
     def with_checkpoint(cls, settings: Any, folder: Path, beside: Path) -> Any | None:
-        """The settings with weights that a challenge's own training left in a folder, where ``train=found`` asks for them.
-
-        Args:
-            folder: of the checkpoint.
-            beside: the folder of the model that the training began with, for what checkpoints share.
-
-        Returns:
-            None if weights of this kind are not there, or the settings name others by themselves.
-        """
+        """The settings with weights that a challenge's own training left in a folder, where ``train=found`` asks for them; None if
+        there are none of this kind, or the settings name others. ``beside`` has what checkpoints share: the model it began with."""
         return None
 
     @classmethod

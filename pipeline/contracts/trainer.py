@@ -84,13 +84,8 @@ class Trainer(Component):
 
     @classmethod
     def resolved(cls, settings: Any, extractor: str, n_speakers: int, seconds: float) -> Any:
-        """The settings without nulls that stand for a choice.
-
-        Args:
-            extractor: the name of the component whose weights are made.
-            n_speakers: in the training set.
-            seconds: of speech in the training set.
-        """
+        """The settings without nulls that stand for a choice, for the component ``extractor`` and a training set of so many speakers
+        and seconds of speech."""
         return settings
 
     @classmethod

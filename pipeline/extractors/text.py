@@ -135,12 +135,7 @@ class TfIdf:
         return cls({word: place for place, word in enumerate(vocabulary)}, np.log((1 + number) / (1 + df)) + 1)
 
     def vectors(self, texts: Sequence[Sequence[str]], *, sublinear: bool = False) -> np.ndarray:
-        """Texts as vectors of unit length, float32 [n, d]; zeros for a text without any word of the vocabulary.
-
-        Args:
-            texts: sequences of words; words that are not in the vocabulary do not count.
-            sublinear: a word that stands tf times counts 1 + ln(tf) instead of tf.
-        """
+        """Texts as vectors of unit length, float32 [n, d]; zeros for a text without any word of the vocabulary."""
         vectors = np.zeros((len(texts), len(self.idf)), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             counts = Counter(word for word in text if word in self.place)

@@ -74,7 +74,12 @@ def _d_sys_binned(t: Array, n: Array, omega: float) -> float:
     low, high = min(t.min(), n.min()), max(t.max(), n.max())
     if not (np.isfinite(low) and np.isfinite(high) and high > low):
         raise Undefined("bins of equal width need finite scores that are not all equal")
-    t, n, low, high = _in_range(t, n, low, high)
+    largest = max(abs(low), abs(high))
+    if not 1e-100 <= largest <= 1e100:
+        # Times a power of two, which changes neither order nor result; in two steps, for denormal scores.
+        power = -math.frexp(largest)[1]
+        t, n = (np.ldexp(np.ldexp(values, power // 2), power - power // 2) for values in (t, n))
+        low, high = min(t.min(), n.min()), max(t.max(), n.max())
     edges = np.linspace(low, high, bins + 1)
     if not (np.diff(edges) > 0).all():
         raise Undefined(f"the scores lie too close together for {bins} bins of equal width")
@@ -85,17 +90,6 @@ def _d_sys_binned(t: Array, n: Array, omega: float) -> float:
     link[(nonmated == 0) & (mated != 0)] = 1.0
     centres = (edges[1:] + edges[:-1]) / 2
     return float(np.trapezoid(link * mated, centres))
-
-
-def _in_range(t: Array, n: Array, low: float, high: float) -> tuple[Array, Array, float, float]:
-    """Scores of extreme size times a power of two, which changes neither their order nor the result."""
-    largest = max(abs(low), abs(high))
-    if 1e-100 <= largest <= 1e100:
-        return t, n, low, high
-    power = -math.frexp(largest)[1]
-    # In two steps: one power of two would leave the range of numbers where the scores are denormal.
-    scaled = [np.ldexp(np.ldexp(values, power // 2), power - power // 2) for values in (t, n, np.array([low, high]))]
-    return scaled[0], scaled[1], float(scaled[2][0]), float(scaled[2][1])
 
 
 def better_enrolments(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -290,16 +284,6 @@ def pi_link_by_speaker(
     return BySpeaker.of_panel(evaluate, np.unique(t), dict.fromkeys(names, POPULATION_BOUNDS), rates)
 
 
-def _strict(n_others: int, populations: Indices) -> Array:
-    """C(K - m, N' - 1)/C(K, N' - 1), [K + 1, P], as a product: nothing overflows."""
-    better = np.arange(n_others + 1)[:, None]
-    drawn = np.arange(int(populations.max()) - 1)
-    factors = np.maximum(n_others - better - drawn, 0) / (n_others - drawn)
-    products = np.concatenate((np.ones((n_others + 1, 1)), np.cumprod(factors, axis=1)), axis=1)
-    chosen: Array = products[:, populations - 1]
-    return chosen
-
-
 def _broken(best: Array, better: int, equal: int, ties: str) -> Array:
     if ties == "best":
         row: Array = best[better]
@@ -322,13 +306,14 @@ def _each_trial(
     sizes = np.arange(1, n_candidates + 1) if populations is None else np.asarray(list(populations), dtype=np.int64)
     if not sizes.size or sizes.min() < 1 or sizes.max() > n_candidates:
         raise MetricError(f"populations must lie between 1 and {n_candidates}, not {sizes.tolist()}")
-    best = _strict(n_candidates - 1, sizes)
-    chances = np.empty((truth.size, sizes.size))
+    # C(K - m, N' - 1)/C(K, N' - 1), [K + 1, P], as a product: nothing overflows.
+    n_others, drawn = n_candidates - 1, np.arange(int(sizes.max()) - 1)
+    factors = np.maximum(n_others - np.arange(n_candidates)[:, None] - drawn, 0) / (n_others - drawn)
+    best = np.concatenate((np.ones((n_candidates, 1)), np.cumprod(factors, axis=1)), axis=1)[:, sizes - 1]
     better, equal = ranks.best - 1, ranks.worst - ranks.best
     cases, where = np.unique(better * n_candidates + equal, return_inverse=True)
     rows = [_broken(best, int(case) // n_candidates, int(case) % n_candidates, ties) for case in cases]
-    chances[:] = np.array(rows)[where]
-    return chances, sizes, float((equal > 0).mean())
+    return np.array(rows)[where], sizes, float((equal > 0).mean())
 
 
 def pi_sing_chance(n_speakers: int, per_speaker: int) -> float:

@@ -42,64 +42,55 @@ class Checkpoints:
         return time.monotonic() - self.saved > _SAVE_EVERY
 
     def save(self, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:
-        """See :func:`save`. The folder may be gone: another process took it over while this one was silent (suspended, or a file
-        server that did not answer). Both go on, and the first to finish counts."""
-        if self.scratch is not None:
-            self.scratch.mkdir(exist_ok=True)
-            save(self.scratch, self.identity, tensors, progress)
-            self.saved = time.monotonic()
+        """Put a checkpoint in place of the one before.
+
+        The folder may be gone: another process took it over while this one was silent (suspended, or a file server that did not
+        answer). Both go on, and the first to finish counts.
+
+        Args:
+            tensors: by name, on any device.
+            progress: plain JSON values: how far it is (``step``), its curves.
+        """
+        from safetensors.torch import save_file
+
+        if self.scratch is None:
+            return
+        self.scratch.mkdir(exist_ok=True)
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        header = {"identity": self.identity, "progress": json.dumps(progress)}
+        header["content"] = _digest_content(plain, header["progress"])
+        write_atomically(self.scratch / FILE, lambda path: save_file(plain, path, header))
+        self.saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        """See :func:`load`."""
-        return None if self.scratch is None else load(self.scratch, self.identity)
+        """Tensors and progress of the checkpoint; None if there is none of this identity, or its bytes have changed. What a kill has
+        left half-written is removed.
 
+        Raises:
+            OSError: it cannot be opened.
+        """
+        from safetensors import SafetensorError, safe_open
 
-def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:
-    """Put a checkpoint into a folder, in place of the one before.
-
-    Args:
-        folder: an existing folder.
-        identity: digest of all that the training depends on.
-        tensors: by name, on any device.
-        progress: plain JSON values: how far it is (``step``), its curves.
-    """
-    from safetensors.torch import save_file
-
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"identity": identity, "progress": json.dumps(progress)}
-    header["content"] = _digest_content(plain, header["progress"])
-    write_atomically(folder / FILE, lambda path: save_file(plain, path, header))
-
-
-def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """Tensors and progress of the checkpoint in a folder; None if there is none of this identity, or its bytes have changed.
-    What a kill has left half-written is removed.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / FILE
-    sweep_temporary(path)
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, framework="pt") as opened:
-            header = opened.metadata() or {}
-            if header.get("identity") != identity:
-                LOG.warning(
-                    "%s is of another training (other settings, data, architecture or libraries): starting from step 0",
-                    path,
-                )
-                return None
-            tensors = {name: opened.get_tensor(name) for name in list(opened.keys())}
-            if header["content"] != _digest_content(tensors, header["progress"]):
-                raise ValueError("its bytes are not those that were written")
-            return tensors, json.loads(header["progress"])
-    except (SafetensorError, KeyError, ValueError) as error:
-        LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
-        return None
+        if self.scratch is None:
+            return None
+        path = self.scratch / FILE
+        sweep_temporary(path)
+        if not path.is_file():
+            return None
+        try:
+            with safe_open(path, framework="pt") as opened:
+                header = opened.metadata() or {}
+                if header.get("identity") != self.identity:
+                    what = "another training (other settings, data, architecture or libraries)"
+                    LOG.warning("%s is of %s: starting from step 0", path, what)
+                    return None
+                tensors = {name: opened.get_tensor(name) for name in list(opened.keys())}
+                if header["content"] != _digest_content(tensors, header["progress"]):
+                    raise ValueError("its bytes are not those that were written")
+                return tensors, json.loads(header["progress"])
+        except (SafetensorError, KeyError, ValueError) as error:
+            LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
+            return None
 
 
 def read_steps(folder: Path) -> int:

@@ -124,41 +124,28 @@ class Finetunable(ABC):
 
 
 def find_trainable(extractor: str) -> type[Trainable]:
-    """The extractor of a name.
-
-    Raises:
-        ConfigError: there is none of this name, or its network cannot be trained.
-    """
-    chosen = component("extractors", extractor)
-    if not issubclass(chosen, Trainable):
-        raise _make_refusal(extractor, Trainable, "trained")
+    """The extractor of a name; raises ConfigError where there is none, or its network cannot be trained."""
+    chosen: type[Trainable] = _find_capable(extractor, Trainable, "trained")
     return chosen
 
 
 def find_finetunable(extractor: str) -> type[Finetunable]:
-    """The extractor of a name.
-
-    Raises:
-        ConfigError: there is none of this name, or its network cannot be fine-tuned.
-    """
-    chosen = component("extractors", extractor)
-    if not issubclass(chosen, Finetunable):
-        raise _make_refusal(extractor, Finetunable, "fine-tuned")
+    """The extractor of a name; raises ConfigError where there is none, or its network cannot be fine-tuned."""
+    chosen: type[Finetunable] = _find_capable(extractor, Finetunable, "fine-tuned")
     return chosen
 
 
-def _make_refusal(extractor: str, kind: type, verb: str) -> ConfigError:
-    able = [name for name in list_names("extractors") if issubclass(component("extractors", name), kind)]
-    return ConfigError(f"the network of '{extractor}' cannot be {verb}", remedy=f"known: {', '.join(able)}")
+def _find_capable(extractor: str, kind: Any, verb: str) -> Any:
+    chosen = component("extractors", extractor)
+    if not issubclass(chosen, kind):
+        able = [name for name in list_names("extractors") if issubclass(component("extractors", name), kind)]
+        raise ConfigError(f"the network of '{extractor}' cannot be {verb}", remedy=f"known: {', '.join(able)}")
+    return chosen
 
 
 def choose_finetuning(extractor: type[Any], chosen: Training | None) -> Training | None:
-    """What adapts an extractor with weights to a system: the chosen trainer if it can, else fine-tuning as it is by default.
-
-    Args:
-        extractor: its class.
-        chosen: the trainer of the group ``train``; with None nothing is trained.
-    """
+    """What adapts an extractor with weights to a system: the chosen trainer of the group ``train`` if it can, else fine-tuning as it
+    is by default; with None nothing is trained."""
     if chosen is None or chosen.trainer.trains(extractor):
         return chosen
     trainer = component("trainers", "finetune")

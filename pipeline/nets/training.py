@@ -21,13 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from pipeline.errors import StageFailed
-from pipeline.nets.checkpoints import (
-    Checkpoints,
-    add_prefix,
-    get_optimiser_tensors,
-    restore_optimiser,
-    take_prefix,
-)
+from pipeline.nets.checkpoints import Checkpoints, add_prefix, get_optimiser_tensors, restore_optimiser, take_prefix
 from pipeline.seeds import digest, generator
 
 if TYPE_CHECKING:

@@ -48,15 +48,7 @@ class Verified:
 def verify_pairs(
     vectors: np.ndarray, first: np.ndarray, second: np.ndarray, target: np.ndarray, speakers: int, same_session: bool
 ) -> Verified:
-    """The cosines of some pairs.
-
-    Args:
-        vectors: [n, d].
-        first, second: which vectors each pair is of, int64 [pairs].
-        target: whether they are one speaker's, bool [pairs].
-        speakers: how many there are.
-        same_session: whether targets are parts of one utterance.
-    """
+    """The cosines of pairs (``first`` and ``second``, int64 [pairs]) of vectors [n, d]; ``target`` says which are of one speaker."""
     units = to_units(vectors)
     scores = (units @ units.T)[first, second]
     same, others = scores[target], scores[~target]

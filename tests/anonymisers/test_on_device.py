@@ -82,8 +82,7 @@ def test_the_compiled_form_gets_few_frames(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "reals",
-    [[-0.9, -0.5], [-0.95, -0.95], [-0.8, -0.8, 0.7, 0.7], [0.99, -0.99], [0.0, 0.0], [-0.9, -0.9 - 1e-9]],
+    "reals", [[-0.9, -0.5], [-0.95, -0.95], [-0.8, -0.8, 0.7, 0.7], [0.99, -0.99], [0.0, 0.0], [-0.9, -0.9 - 1e-9]]
 )
 @pytest.mark.parametrize("copies", [1, 1000])
 def test_real_poles_stay_even_when_double(reals: list[float], copies: int):

@@ -71,8 +71,7 @@ def test_random_polynomials_with_known_roots():
 
 
 @pytest.mark.parametrize(
-    "reals",
-    [[-0.9, -0.5], [-0.95, -0.95], [-0.8, -0.8, 0.7, 0.7], [0.99, -0.99], [0.0, 0.0], [-0.9, -0.9 - 1e-9]],
+    "reals", [[-0.9, -0.5], [-0.95, -0.95], [-0.8, -0.8, 0.7, 0.7], [0.99, -0.99], [0.0, 0.0], [-0.9, -0.9 - 1e-9]]
 )
 def test_real_poles_stay_even_when_double(reals: list[float]):
     """pi ** 0.8 is 2.50: a negative real pole taken for half of a pair would move by 37 degrees."""

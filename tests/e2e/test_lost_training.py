@@ -42,16 +42,6 @@ def test_rows_of_a_back_end_that_learnt_from_less_are_marked_and_say_so(small: T
     assert note in (ended.folder / "report.html").read_text()
 
 
-def test_where_nothing_is_measured_on_what_is_left_out_nothing_is_said_to_be_marked(
-    small: Tiny, command: Command
-) -> None:
-    words = asked(small, "cosine")
-    small.wav("p-0").unlink()
-    ended = command(*words, status=6)
-    assert set(ended.rows["status"]) == {"ok"}
-    assert "no result is measured on them, and none is marked" in ended.err and "they are marked" not in ended.err
-
-
 def test_a_training_vector_that_is_not_there_is_said_of_the_rows_that_stand_on_it(
     small: Tiny, command: Command
 ) -> None:

@@ -87,15 +87,3 @@ def _cosine_eer(trials: Path, utt2spk: Path, enrolled: dict[str, np.ndarray], tr
         a, b = models[model].astype(np.float64), tried[name].astype(np.float64)
         scores[label].append(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
     return trial_metrics(np.array(scores["target"]), np.array(scores["nontarget"])).eer["rocch"]
-
-
-@pytest.mark.slow
-def test_missing_ids_are_named(tmp_path: Path, command: Command) -> None:
-    root = toy.corpus(tmp_path / "data", speakers=4, utterances=4)
-    written(root, tmp_path / "xo", 1)
-    (tmp_path / "few").mkdir()
-    *lines, last = (tmp_path / "xo" / "xvector.scp").read_text().splitlines(keepends=True)
-    (tmp_path / "few" / "xvector.scp").write_text("".join(lines))
-    both = f"+extractor.precomputed.vectors={{original: {tmp_path / 'xo'}, b2: {tmp_path / 'few'}}}"
-    words = ("recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[precomputed]", "metric=[asv]")
-    assert last.split()[0] in command(*words, both, status=3).err

@@ -347,7 +347,7 @@ def test_of_several_checkpoints_the_one_with_most_steps_is_taken_over_and_the_lo
         folder = final.with_name(f"{KEY}.{owner.token()}{claims.SCRATCH}")
         folder.mkdir(parents=True)
         if step >= 0:
-            checkpoints.save(folder, "same", {"weights": torch.zeros(2)}, {"step": step})
+            checkpoints.Checkpoints(folder, "same").save({"weights": torch.zeros(2)}, {"step": step})
         if pid != 15:
             os.utime(folder, (time.time() - 1000 + pid,) * 2)
     own = store.scratch("train", KEY, checkpoints.read_steps)

@@ -13,7 +13,6 @@ from pipeline import audio, contracts
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ge2e
 from pipeline.extractors.ge2e import network as model
-from pipeline.nets import embedding
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +53,7 @@ def test_mel_frames_are_those_of_librosa() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "starts"),
-    [
-        (0.01, [0]),
-        (1.6, [0]),
-        (1.969, [0]),
-        (1.971, [0, 77]),
-        (2.739, [0, 77]),
-        (2.741, [0, 77, 154]),
-    ],
+    [(0.01, [0]), (1.6, [0]), (1.969, [0]), (1.971, [0, 77]), (2.739, [0, 77]), (2.741, [0, 77, 154])],
 )
 def test_windows_begin_every_77_frames_and_the_last_is_covered_to_three_quarters(
     seconds: float, starts: list[int]
@@ -149,12 +141,6 @@ def test_gain_moves_the_vector_only_where_the_setting_lets_it(
     assert (1 - loud @ same > 1e-4) == moves[1]
 
 
-def test_level_after_normalisation() -> None:
-    wave = noise(1.0, gain=0.3)
-    levelled = embedding.set_level(wave, "normalise", -20)
-    assert abs(np.sqrt(np.mean(levelled.astype(np.float64) ** 2)) - 0.1) < 1e-6
-
-
 @pytest.mark.parametrize(
     ("wave", "reason"),
     [
@@ -218,9 +204,3 @@ def test_pool_is_the_mean_of_unit_vectors_that_count() -> None:
     vectors = np.array([[3.0, 0.0], [0.0, 0.5], [7.0, 7.0], [0.0, 0.0]])
     assert np.allclose(contracts.mean_of_units(vectors, np.array([1, 1, 0, 1])), [0.5, 0.5])
     assert not contracts.mean_of_units(vectors, np.zeros(4)).any()
-
-
-def test_thread_count_is_put_back(extractor: ge2e.Extractor) -> None:
-    before = torch.get_num_threads()
-    extractor.extract([noise(0.5)])
-    assert torch.get_num_threads() == before

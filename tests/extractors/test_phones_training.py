@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from pipeline.datasets.synthetic import make_speaker, make_utterance
-from pipeline.errors import DataError, StageFailed
+from pipeline.errors import DataError
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import Crops, PhonesTrainerSettings, Trainer
@@ -40,14 +39,18 @@ def trained(folder: Path, settings: PhonesTrainerSettings = TINY, audio: Wavefor
     return folder
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(1)
+    return trained(tmp_path_factory.mktemp("phones") / "one")
+
+
 def record(folder: Path) -> dict[str, Any]:
     made: dict[str, Any] = json.loads((folder / "training.json").read_text())
     return made
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: Path) -> None:
-    torch.manual_seed(1)
-    one = trained(tmp_path / "one")
+def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(one: Path, tmp_path: Path) -> None:
     torch.manual_seed(2)
     two = trained(tmp_path / "two")
     other = trained(tmp_path / "other", TINY.model_copy(update={"seed": 1}))
@@ -56,29 +59,13 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: P
         assert (one / name).read_bytes() != (other / name).read_bytes()
 
 
-def test_the_caller_keeps_its_random_numbers_and_threads(tmp_path: Path) -> None:
-    torch.manual_seed(3)
-    expected = torch.rand(3)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        torch.manual_seed(3)
-        trained(tmp_path / "one")
-        assert torch.equal(torch.rand(3), expected)
-        assert torch.get_num_threads() == 3
-        assert not torch.are_deterministic_algorithms_enabled()
-    finally:
-        torch.set_num_threads(threads)
-
-
-def test_what_is_written(tmp_path: Path) -> None:
-    folder = trained(tmp_path / "one")
-    state = load_file(folder / "phones.safetensors")
+def test_what_is_written(one: Path) -> None:
+    state = load_file(one / "phones.safetensors")
     assert {key.split(".")[0] for key in state} == {"mean", "scale", "encoder", "quantiser", "speakers", "decoder"}
     assert [key for key in state if key.startswith("quantiser")] == ["quantiser.codes"]
     assert all(torch.isfinite(tensor.float()).all() for tensor in state.values())
     assert vqvae.Encoder(state, "cpu").n_codes == 16
-    made = record(folder)
+    made = record(one)
     assert made["settings"] == TINY.numeric()
     assert (made["data_digest"], made["device"], made["threads"]) == (AUDIO.digest, "cpu", 1)
     assert (made["speakers"], made["utterances"], made["utterances_held_out"]) == (5, 20, 4)
@@ -88,17 +75,13 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert made["codes_restarted"] >= 16
 
 
-def test_the_record_measures_what_the_weights_do(tmp_path: Path) -> None:
+def test_the_record_measures_what_the_weights_do(one: Path) -> None:
     """Use of the codes and reconstruction, counted again from the files that were written."""
-    folder = trained(tmp_path / "one")
-    state = load_file(folder / "phones.safetensors")
+    state = load_file(one / "phones.safetensors")
     encoder, model = vqvae.Encoder(state, "cpu"), vqvae.Network(24, 12, 16, 6, 5, 4)
     model.load_state_dict(state)
     model.eval()
-    for name, items in {
-        "held_out": Crops(TINY, AUDIO).held_out,
-        "training": Crops(TINY, AUDIO).trained,
-    }.items():
+    for name, items in {"held_out": Crops(TINY, AUDIO).held_out, "training": Crops(TINY, AUDIO).trained}.items():
         counts, errors = Counter[int](), []
         for item in items:
             activity = detect(powers(WAVES[item]))
@@ -111,7 +94,7 @@ def test_the_record_measures_what_the_weights_do(tmp_path: Path) -> None:
                 made = model.decoded(model.quantiser.codes[codes], torch.tensor([int(SPEAKERS[item][1:])]))
             errors.append(float((made - mels).abs().mean()))
         shares = np.array(list(counts.values())) / counts.total()
-        written = record(folder)["measured"][name]
+        written = record(one)["measured"][name]
         assert written["utterances"] == len(items)
         assert written["active_codes"] == counts.total()
         assert written["codes_used"] == len(counts)
@@ -120,9 +103,8 @@ def test_the_record_measures_what_the_weights_do(tmp_path: Path) -> None:
         assert written["reconstruction"] == pytest.approx(np.mean(errors), abs=1e-4)
 
 
-def test_bands_are_normalised_over_the_training_data(tmp_path: Path) -> None:
-    folder = trained(tmp_path / "one")
-    state = load_file(folder / "phones.safetensors")
+def test_bands_are_normalised_over_the_training_data(one: Path) -> None:
+    state = load_file(one / "phones.safetensors")
     crops = np.concatenate([Crops(TINY, AUDIO).batch(step)[1] for step in range(8)])
     mels = vqvae.Mels(24)(torch.from_numpy(crops)).numpy()
     np.testing.assert_allclose(state["mean"].numpy(), mels.mean((0, 2)), atol=1e-3)
@@ -188,29 +170,8 @@ def test_one_utterance_is_trained_on_whatever_is_held_out(tmp_path: Path) -> Non
     assert record(tmp_path)["utterances_held_out"] == 0
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = vqvae.Network.decoded
-    monkeypatch.setattr(vqvae.Network, "decoded", lambda self, *given: inner(self, *given) * math.nan)
-    with pytest.raises(StageFailed, match="nan at step 0") as caught:
-        Trainer.train(TINY, AUDIO, tmp_path)
-    assert all(f"utt-{item}" in str(caught.value) for item in Crops(TINY, AUDIO).batch(0)[0])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_utterance_without_speech_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="utt-1"):
-        Trainer.train(
-            TINY, pack_waveforms([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path
-        )
-
-
-def test_no_utterance_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no utterance"):
-        Trainer.train(TINY, pack_waveforms([], []), tmp_path)
-
-
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[int, int, float]] = []
-    trained(tmp_path / "one", progress=lambda *now: told.append(now))
-    assert [now[:2] for now in told] == [(step, 8) for step in range(1, 9)]
-    assert all(math.isfinite(now[2]) for now in told)
+    silent = pack_waveforms([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"])
+    for audio, said in ((silent, "utt-1"), (pack_waveforms([], []), "no utterance")):
+        with pytest.raises(DataError, match=said):
+            Trainer.train(TINY, audio, tmp_path)

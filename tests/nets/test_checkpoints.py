@@ -20,13 +20,13 @@ PROGRESS = {"step": 3, "losses": [0.1, 2.0]}
 
 
 def test_no_flipped_bit_changes_what_a_training_goes_on_from(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    checkpoints.save(tmp_path, "one", TENSORS, PROGRESS)
+    checkpoints.Checkpoints(tmp_path, "one").save(TENSORS, PROGRESS)
     path = tmp_path / checkpoints.FILE
     whole = path.read_bytes()
     random, dropped = np.random.default_rng(0), 0
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << int(random.integers(8))]) + whole[place + 1 :])
-        found = checkpoints.load(tmp_path, "one")
+        found = checkpoints.Checkpoints(tmp_path, "one").load()
         dropped += found is None
         if found is not None:
             tensors, progress = found
@@ -44,23 +44,23 @@ def test_a_checkpoint_that_may_not_be_opened_is_an_error_and_stays(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    checkpoints.save(tmp_path, "one", TENSORS, PROGRESS)
+    checkpoints.Checkpoints(tmp_path, "one").save(TENSORS, PROGRESS)
     monkeypatch.setattr(safetensors, "safe_open", refuse)
     with pytest.raises(PermissionError):
-        checkpoints.load(tmp_path, "one")
+        checkpoints.Checkpoints(tmp_path, "one").load()
     monkeypatch.undo()
-    assert checkpoints.load(tmp_path, "one") is not None
+    assert checkpoints.Checkpoints(tmp_path, "one").load() is not None
 
 
 def test_how_far_a_checkpoint_is_is_told_from_its_header(tmp_path: Path) -> None:
     assert checkpoints.read_steps(tmp_path) == -1
-    checkpoints.save(tmp_path, "one", TENSORS, PROGRESS)
+    checkpoints.Checkpoints(tmp_path, "one").save(TENSORS, PROGRESS)
     assert checkpoints.read_steps(tmp_path) == 3
     path = tmp_path / checkpoints.FILE
     for content in (path.read_bytes()[:40], b"", b"none"):
         path.write_bytes(content)
         assert checkpoints.read_steps(tmp_path) == -1
-    checkpoints.save(tmp_path, "one", TENSORS, {"losses": []})
+    checkpoints.Checkpoints(tmp_path, "one").save(TENSORS, {"losses": []})
     assert checkpoints.read_steps(tmp_path) == -1
 
 

@@ -43,10 +43,7 @@ def test_statistics_are_those_of_each_file_and_in_one_launch_too() -> None:
     layout, x = Layout(FRAMES, "cpu"), torch.randn(sum(FRAMES), 7)
     parts = [part.numpy().astype(np.float64) for part in torch.split(x, FRAMES)]
     total, top = np.stack([part.sum(0) for part in parts]), np.stack([part.max(0) for part in parts])
-    for sums, largest in (
-        (layout.sums(x), layout.largest(x)),
-        (layout._reduced(x, "sum"), layout._reduced(x, "max")),
-    ):
+    for sums, largest in ((layout.sums(x), layout.largest(x)), (layout._reduced(x, "sum"), layout._reduced(x, "max"))):
         assert np.abs(sums.numpy() - total).max() < 1e-4
         assert np.abs(largest.numpy() - top).max() < 1e-6
     assert np.abs(layout.means(x).numpy() - total / np.array(FRAMES)[:, None]).max() < 1e-5

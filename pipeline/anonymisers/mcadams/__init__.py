@@ -152,17 +152,8 @@ class Anonymiser(contracts.Anonymiser):
         return float(random.uniform(*chosen.alpha_range))
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
-        """Anonymise a waveform, on the CPU.
-
-        Args:
-            wave: float [n], full scale 1.
-            rate: Hz.
-            utterance: whose it is.
-
-        Returns:
-            A waveform of the same length; ``parameters`` holds alpha and the gain applied; ``passed`` counts frames,
-            near_silent, unstable and short (the whole file).
-        """
+        """A waveform of the same length, made on the CPU; ``parameters`` holds alpha and the gain applied, and ``passed`` counts frames,
+        near_silent, unstable and short (the whole file)."""
         from pipeline.anonymisers.mcadams.transform import transform
 
         framing, alpha = self._framing(rate), self.alpha(utterance)

@@ -75,7 +75,7 @@ def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndar
     Args:
         wave: [n], full scale 1; at least one window long.
         alpha: McAdams' coefficient.
-        framing: see there.
+        framing: how it is cut.
 
     Returns:
         float64 [n] and the counts ``frames`` (treated in all), ``near_silent`` and ``unstable`` (passed through).

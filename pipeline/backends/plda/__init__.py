@@ -102,7 +102,9 @@ class Backend(contracts.Backend):
             )
         super().__init__(settings, folder)
         self.model = plda.read_model(folder) if settings.source == "trained" else plda.read_kaldi_model(folder)
-        self.cohort = _read_cohort(folder) if settings.as_norm is not None else None
+        self.cohort = None
+        if settings.as_norm is not None:
+            self.cohort = _adaptation.read_tensors(folder / COHORT, "the cohort of a PLDA")["cohort"]
 
     def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> Enrolled:
         means, counts = plda.average_groups(vectors, model, n_models)
@@ -195,11 +197,6 @@ class Backend(contracts.Backend):
         The cohort of AS-norm, beside it, is the mean vector of each speaker, mapped as one utterance is. A regularisation that is
         not set is chosen by ``choice``; where that says so, all is then learnt from the other speakers alone.
 
-        Returns:
-            The record as plain JSON values: ``summary``; ``lda`` asked, used, and the dimension; ``speakers``,
-            ``vectors``, ``iterations``, ``start``, ``cohort``, ``log_likelihood`` (nats a vector, by iteration), ``objective`` (the same with the prior
-            that regularises, which is what EM raises), ``regularisation``, ``within_session`` and ``mark`` (what rows scored with it are marked with, or '').
-
         Raises:
             DataError: the data cannot support it, with the reason.
         """
@@ -222,7 +219,10 @@ class Backend(contracts.Backend):
             raise DataError(error.what, where=where, cause=error.cause, remedy=error.remedy) from error
         model.write(folder)
         if settings.as_norm is not None:
-            _write_cohort(folder, model, settings, np.asarray(vectors)[learnt], labels[learnt].tolist())
+            names, speaker = np.unique(labels[learnt], return_inverse=True)
+            means, _ = plda.average_groups(np.asarray(vectors)[learnt], speaker, len(names))
+            mapped = model.map_vectors(means, 1, length_normalise=settings.length_normalise)
+            _adaptation.write_tensors(folder / COHORT, {"cohort": mapped})
         mark = WEAK if within_session else ""
         return {
             **facts,
@@ -234,27 +234,6 @@ class Backend(contracts.Backend):
                 filter(None, [_summary(facts), _adaptation.describe_as_norm(settings.as_norm, facts["speakers"]), mark])
             ),
         }
-
-
-def _write_cohort(
-    folder: Path, model: plda.Plda, settings: PldaSettings, vectors: np.ndarray, speakers: Sequence[str]
-) -> None:
-    names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
-    means, _ = plda.average_groups(vectors, speaker, len(names))
-    mapped = model.map_vectors(means, 1, length_normalise=settings.length_normalise)
-    _adaptation.write_tensors(folder / COHORT, {"cohort": mapped})
-
-
-def _read_cohort(folder: Path) -> np.ndarray:
-    """The cohort [c, k].
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    arrays = _adaptation.read_tensors(folder / COHORT, "the cohort of a PLDA")
-    if "cohort" not in arrays:
-        raise DataError("the cohort of a PLDA cannot be read", where=str(folder / COHORT), cause="it holds no cohort")
-    return arrays["cohort"]
 
 
 def _summary(facts: dict[str, Any]) -> str:

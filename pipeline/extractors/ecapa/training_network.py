@@ -300,13 +300,7 @@ class _Statistics(torch.autograd.Function):
         # dm u + dv u^2 is the mean of dm and dm + 2 dv u, times u.
         by_logits = apart.mul_((by_x + by_mean).mul_(0.5)).sub_((by_variance * variance)[:, None]).mul_(weights)
         by_x = by_x.mul_(weights)
-        return (
-            by_x.to(x.dtype).flatten(0, 1),
-            by_logits.to(x.dtype).flatten(0, 1),
-            torch.zeros_like(bias),
-            None,
-            None,
-        )
+        return (by_x.to(x.dtype).flatten(0, 1), by_logits.to(x.dtype).flatten(0, 1), torch.zeros_like(bias), None, None)
 
 
 def _wide(x: torch.Tensor) -> torch.dtype:

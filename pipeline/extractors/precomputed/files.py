@@ -79,10 +79,7 @@ KINDS = {
         "add the vectors under the id UTTERANCE, SET/UTTERANCE or SPEAKER-UTTERANCE, or take the utterances out of the data "
         "set; allow_partial=true goes on without them and marks the results",
     ),
-    "ambiguous": (
-        "ids with '-' that can be cut in two ways",
-        "write SET/UTTERANCE or UTTERANCE as id",
-    ),
+    "ambiguous": ("ids with '-' that can be cut in two ways", "write SET/UTTERANCE or UTTERANCE as id"),
 }
 
 # What extractors and recipes leave beside utterance vectors: speaker means and their counts, and Kaldi's tables of audio.
