@@ -1,4 +1,4 @@
-"""Names of files and what they mean: ids, and patterns of file names.
+"""Names and what they mean: ids, labels, and patterns of file names.
 
 A file's name may be stored in either Unicode form of its letters (macOS decomposes them), and so may an id in a table: NFC and NFD are
 one name. An id has no blanks, so each run of blanks in a name becomes '_'.
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import Fault
+
 FIELDS = ("utterance", "set", "speaker", "number")
 PLAIN = "{utterance}"
 _FIELD = re.compile(r"\{(\w*)\}")
@@ -25,6 +27,9 @@ _RESEMBLED = str.maketrans(
     "aeopcyxijsdqwhABEKMHOPCTYXIJSovABEZHIKMNOPTYXig-----",
 )
 """Cyrillic, Greek and other letters, and dashes, each with the ASCII character that nobody can tell it from."""
+LONGEST_LABEL = 64
+_LABEL_RULE = f"a label is 1 to {LONGEST_LABEL} of the letters a to z and A to Z, digits, _, - and ., and begins with a letter, a digit or _"
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def normalise_name(name: str) -> str:
@@ -54,6 +59,20 @@ def describe_difference(first: str, second: str) -> str:
 def join_few(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first of them where there are many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def list_label_faults(group: str, labels: Sequence[str]) -> list[Fault]:
+    """What is wrong with the labels of a group: characters and lengths."""
+    faults = []
+    for label in labels:
+        shown = label if len(label) <= LONGEST_LABEL else f"{label[:20]}...{label[-8:]}"
+        if len(label) > LONGEST_LABEL:
+            faults.append(
+                Fault(f"a label of {len(label)} characters: at most {LONGEST_LABEL} are taken", f"{group}.{shown}")
+            )
+        elif not _LABEL.fullmatch(label):
+            faults.append(Fault(_LABEL_RULE, f"{group}.{shown}"))
+    return faults
 
 
 def suggest_names(name: str, names: Iterable[str]) -> str:

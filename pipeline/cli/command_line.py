@@ -18,7 +18,7 @@ from typing import Any
 from pipeline.cli.failures import ODD_NAME, show_bytes
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation.labels import LONGEST
+from pipeline.names import LONGEST_LABEL
 from pipeline.tables.bounds import DEEPEST, depth
 
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
@@ -262,12 +262,12 @@ def _find_fault(word: str, key: str, equals: str, value: str) -> Fault | None:
     if re.match(r"hydra\b", name):
         instead = "; jobs on a cluster: executor=slurm" if re.match("hydra.(launcher|sweeper)", name) else ""
         return Fault(f"Hydra's own part is not for a configuration: leave it out{instead}", word)
-    long = next((part for part in name.split(".") if len(part) > LONGEST), "")
+    long = next((part for part in name.split(".") if len(part) > LONGEST_LABEL), "")
     if long:
         # Hydra asks the file system for a group of this name, which is an error of its own.
-        write = shlex.quote(f"{key.replace(long, long[:LONGEST])}={value}")
+        write = shlex.quote(f"{key.replace(long, long[:LONGEST_LABEL])}={value}")
         shown = word.replace(long, f"{long[:20]}...")
-        return Fault(f"a label of {len(long)} characters: at most {LONGEST} are taken; write: {write}", shown)
+        return Fault(f"a label of {len(long)} characters: at most {LONGEST_LABEL} are taken; write: {write}", shown)
     if equals and (not _PLAIN_KEY.fullmatch(key) or parse_override(f"{key}=1") is None):
         return Fault("keys and labels on the command line are letters a to z, digits, _ and -", word)
     return None

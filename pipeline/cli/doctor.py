@@ -12,19 +12,16 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.text import Text
-
 from pipeline import host
 from pipeline.cli.command_line import CommandLine, read_command_line
 from pipeline.cli.compose import evaluate_each
-from pipeline.cli.output import escaped, for_rich
 from pipeline.errors import ConfigError, ModelMissing, PipelineError, StageFailed, explain_errno
 from pipeline.evaluation import machine, run, submit
 from pipeline.stages.settings import Evaluation
@@ -38,7 +35,6 @@ DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
 """What drivers of NVIDIA, of NVIDIA below Windows, and of AMD make."""
 OF_A_MACHINE = ("paths", "runtime", "executor", "store")
 """What may be set without saying what is to be evaluated."""
-COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,6 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def doctor(line: CommandLine, settings: Evaluation, values: dict[str, Any]) -> int:
     """Look at everything and print what was found, as it is found; the exit status: that with which a run would end first."""
-    # A line is never broken, so that a remedy can be copied.
-    console = Console(file=for_rich(sys.stdout), soft_wrap=True, highlight=False, markup=False, emoji=False)
     asks_for_weights = any(override.name.partition(".")[0] not in OF_A_MACHINE for override in line.overrides)
     findings = []
     for subject, check in CHECKS.items():
@@ -78,13 +72,11 @@ def doctor(line: CommandLine, settings: Evaluation, values: dict[str, Any]) -> i
             if subject == "weights" and finding.state == "fault" and not asks_for_weights:
                 finding = Finding("warning", f"{finding.what}; the demo needs none", finding.remedy)
             findings.append(finding)
-            state = Text(f"{finding.state:8}", COLOURS[finding.state])
-            console.print(Text.assemble(state, f"{subject:10} ", escaped(finding.what)))
+            print(f"{finding.state:7} {subject:10} {finding.what}", flush=True)
             if finding.remedy:
-                console.print(Text(f"{'':19}to mend it: {escaped(finding.remedy)}"))
-    counts = {state: sum(finding.state == state for finding in findings) for state in COLOURS}
-    console.print(Text(f"{counts['ok']} ok, warnings: {counts['warning']}, faults: {counts['fault']}"))
-    sys.stdout.flush()
+                print(f"{'':19}to mend it: {finding.remedy}", flush=True)
+    counts = Counter(finding.state for finding in findings)
+    print(f"{counts['ok']} ok, warnings: {counts['warning']}, faults: {counts['fault']}", flush=True)
     return min((finding.status for finding in findings if finding.state == "fault"), default=0)
 
 

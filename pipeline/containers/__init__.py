@@ -1,12 +1,8 @@
 """Whether an audio file is whole, by its own counts: the containers that are accepted, and what each says of its length.
 
-A decoder reads as far as a header or its own guess tells it, and says nothing of what lies behind, or is missing. So each
-kind of file that is accepted is held against its own counts here, without decoding: chunks, pages and frames are walked
-over, and the bytes between them are not looked at. What cannot be checked in this way is refused, with the command that
-converts it.
-
-Here are those whose headers count bytes: WAV (RIFF, RIFX, RF64, BW64; Microsoft, IBM 1991, EBU Tech 3306, ITU-R BS.2088), of chunks
-with a name and a length each, and NIST SPHERE, of a header and the sound. ``frames`` has those of frames and pages.
+A decoder reads as far as a header or its own guess tells it, and says nothing of what lies behind, or is missing. So chunks, pages and
+frames are walked over here, without decoding. Here are WAV (RIFF, RIFX, RF64, BW64; Microsoft, IBM 1991, EBU Tech 3306, ITU-R BS.2088)
+and NIST SPHERE, whose headers count bytes; ``frames`` has those of frames and pages.
 """
 
 from __future__ import annotations

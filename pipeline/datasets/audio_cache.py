@@ -1,21 +1,10 @@
 """What is known of audio files is kept between starts: a corpus is decoded once, not at each start.
 
-An answer belongs to a path with its size, its inode, and the times in nanoseconds at which its content (mtime) and
-its inode (ctime) changed last. Where all of these are as they were, the file is taken to be as it was. So new content
-is seen where its size differs, where it was written in place even if the old mtime is set again (``touch -r``,
-``rsync --inplace -t``), and where another file took the place, also behind a link. It is not seen where nothing of
-this changes: a disk that decays, a clock that the administrator set back to the nanosecond. Whoever decodes such a
-file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
-a change made by another host is seen when its attributes are, after a minute at most by default.
-
-A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`parallel.RACY_NS`
-before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
-(:attr:`Probe.lasting`).
-
-What was found is kept every few seconds. There is no lock and no claim, so a kill leaves nothing behind, and of several starts at the
-same moment, on any hosts, each looks for itself.
-
-Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
+An answer belongs to a path with its size, its inode, and the times in nanoseconds at which its content (mtime) and its inode (ctime)
+changed last. What is not seen by these (a disk that decays, a clock that was set back) shows as another digest where the file is
+decoded, and is looked at again (:meth:`AudioCache.doubt`). What was changed less than :data:`parallel.RACY_NS` before it was looked at
+is answered and not kept, for a file system may not tell two such writes apart. There is no lock and no claim: a kill leaves nothing
+behind, and of several starts at the same moment each looks for itself. Other rules start with an empty folder, ``FOLDER/<rules>``.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def assemble_corpus(
         allow_partial: leave out utterances whose own file has a fault (missing, unreadable, cut off, empty, samples that
             are not finite) and the trials with them; all other faults refuse the data set as ever.
         threads: files that are read at a time.
-        known: what earlier looks at the files found.
+        cache: what earlier looks at the files found.
 
     Raises:
         DataError: with all faults of the data set.

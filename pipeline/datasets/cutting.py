@@ -61,7 +61,7 @@ def write_parts(listing: Listing, folder: Path | None, threads: int, cache: Audi
         listing: what an importer read; faults and notes are added to it.
         folder: where the files are kept.
         threads: recordings that are decoded at a time.
-        known: what earlier looks at files found.
+        cache: what earlier looks at files found.
 
     Raises:
         Changed: a recording was written to meanwhile.

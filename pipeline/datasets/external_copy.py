@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -203,7 +203,7 @@ class CopyFiles:
 
 
 def list_copy(copy: Copy, manifest: pd.DataFrame, cut: Cutting = Cutting()) -> CopyFiles:
-    """Find the anonymised file of each row of a manifest, as :func:`read` does, and gather what is wrong instead of raising it.
+    """Find the anonymised file of each row of a manifest, as :func:`pipeline.datasets.prepare.read_copy` does, and gather what is wrong instead of raising it.
 
     Args:
         copy: where it lies.
@@ -232,7 +232,8 @@ def list_files(copy: Copy, manifest: pd.DataFrame, gaps: Gaps, cut: Cutting) -> 
     files = {place: AudioNames(place, copy.pattern) for place in set(places.values())}
     tables = _Table.read(places, rows, copy, cut)
     chosen = list(_choose_files(rows, folder, places, files, tables, copy, gaps))
-    unused = _list_unused(files, {path for _, path in chosen}.union(*(table.others for table in tables.values())))
+    used = {path for _, path in chosen}.union(*(table.others for table in tables.values()))
+    unused = sorted(path for audio_names in files.values() for path in audio_names.all if path not in used)
     limits = _describe_tables(tables, gaps)
     _report_missing(gaps, unused, copy, places, files, nothing=not chosen)
     rowless = ((*gaps.missing, *gaps.explained), tuple(gaps.refused), tuple(unused))
@@ -382,10 +383,6 @@ def _choose_files(
             gaps.refuse(row, "leaves-root", outside, paths[0])
         else:
             yield row, paths[0]
-
-
-def _list_unused(files: Mapping[Path, AudioNames], used: Collection[Path]) -> list[Path]:
-    return sorted(path for audio_names in files.values() for path in audio_names.all if path not in used)
 
 
 def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str, Path]:

@@ -31,7 +31,7 @@ def read_data_set(
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
         training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
-        known: what earlier looks at the files found.
+        cache: what earlier looks at the files found.
         recordings: where segments and what lies in archives are written as files (:mod:`pipeline.datasets.cutting`); data sets
             without such do not use it.
 
@@ -53,7 +53,7 @@ def read_data_set(
 def list_data_set(
     settings: DatasetSettings, listing: Listing, folder: Path | None = None, training_alone: bool = False
 ) -> str | Path:
-    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read`.
+    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read_data_set`.
 
     Raises:
         DataError: it holds nothing that could be listed; the listing has the faults.

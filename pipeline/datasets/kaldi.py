@@ -1,23 +1,7 @@
-"""Kaldi sets: folders with the tables ``wav.scp utt2spk spk2gender trials enrolls utt2dur spk2utt``.
+"""Kaldi sets: folders with the tables ``wav.scp utt2spk spk2gender trials enrolls utt2dur spk2utt segments text``.
 
-What a root may hold, in this order of preference:
-
-1. ``X_enrolls`` and its ``X_trials`` or ``X_trials_*``, as the VoicePrivacy recipes make them. Anonymised copies beside
-   them (``X_trials_f_mcadams`` where ``X_enrolls_mcadams`` exists) and sets of other names are passed over, and said so.
-2. Sets with lists inside, as the challenge hands them out: ``NAME`` with ``enrolls`` and ``trials_f``, ``trials_m`` or
-   ``trials``. They are cut into ``NAME_enrolls``, ``NAME_trials_f``, ... Without ``enrolls`` a list compares utterances
-   (:mod:`pipeline.datasets.trial_lists`).
-3. Sets without lists: each speaker's utterances are halved (:func:`pipeline.datasets.listings.add_halves`).
-
-A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
-tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
-utterances of its speaker; without ``trials`` all same-sex pairs are tried, or all pairs where no sex is known; labels may be
-left out of ``trials``. Sets of 3 whose names are those of enrolment and trials are refused.
-``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
-(:mod:`pipeline.datasets.kaldi_tables`).
-
-An entry of ``wav.scp`` is a file, a command that only decodes one (:mod:`pipeline.datasets.pipes`), or a place in an archive. Where
-there is a table ``segments``, the utterances are cut out of them (:mod:`pipeline.datasets.cutting`).
+What a root may hold, in this order: ``X_enrolls`` with its ``X_trials_*``; sets with lists inside, which are cut; sets without lists,
+which are halved. What is absent, and what becomes of it: data_manifests/README.md, section 2.
 """
 
 from __future__ import annotations

@@ -205,7 +205,13 @@ class TranscriptTables(contracts.Transcripts):
                     faults.add("missing-text", f"utterance '{key[1]}' of {key[0]} has no transcript", file)
         if not transcripts:
             faults.add("no-text", "no utterance of the data set has a transcript", self.root)
-        _check_words_agree(transcripts, self.files, faults)
+        # An utterance may stand in several sets if it says the same in all.
+        first: dict[str, Key] = {}
+        for key, words in transcripts.items():
+            before = first.setdefault(key[1], key)
+            if transcripts[before].upper().split() != words.upper().split():
+                what = f"utterance '{key[1]}' says other words than in {before[0]}"
+                faults.add("disagrees", what, str(self.files[key]))
         return transcripts, [(fault.kind, fault.what, fault.where) for fault in faults.found]
 
 
@@ -218,12 +224,3 @@ def read_transcripts(file: Path, faults: Faults) -> dict[str, str]:
             faults.add("duplicate-id", f"utterance '{utterance}' has a second line", record.where)
         transcripts.setdefault(utterance, words)
     return transcripts
-
-
-def _check_words_agree(transcripts: Mapping[Key, str], files: Mapping[Key, Path | None], faults: Faults) -> None:
-    """An utterance may stand in several sets if it says the same in all."""
-    first: dict[str, Key] = {}
-    for key, words in transcripts.items():
-        before = first.setdefault(key[1], key)
-        if transcripts[before].upper().split() != words.upper().split():
-            faults.add("disagrees", f"utterance '{key[1]}' says other words than in {before[0]}", str(files[key]))

@@ -291,7 +291,7 @@ class IdenticalAudio:
 
 
 def group_by_sound(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> list[Rows]:
-    """The recordings of a system by the sound that they hold; of one original there is one. Arguments as of :func:`find`."""
+    """The recordings of a system by the sound that they hold; of one original there is one. Arguments as of :func:`find_identical`."""
     alike: dict[str, dict[str, Mapping[Any, Any]]] = defaultdict(dict)
     for original, row in zip(originals, rows, strict=True):
         was = sounds.get(original["sha256"], original["sha256"])
@@ -337,7 +337,7 @@ def find_identical(
 def find_taken(
     everyone: Rows, originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
 ) -> list[tuple[Mapping[Any, Any], Rows]]:
-    """The recordings that hold the original of another utterance, each with whose it is. Arguments as of :func:`of_others`."""
+    """The recordings that hold the original of another utterance, each with whose it is. Arguments as of :func:`doubt_taken`."""
     owners: dict[str, list[Mapping[Any, Any]]] = defaultdict(list)
     for row in everyone:
         owners[sounds.get(row["sha256"], row["sha256"])].append(row)

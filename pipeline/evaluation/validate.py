@@ -12,9 +12,9 @@ from pipeline import host
 from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import discovered_models, discovery, labels
+from pipeline.evaluation import discovered_models, discovery
 from pipeline.evaluation.discovered_models import FoundTraining
-from pipeline.names import suggest_names
+from pipeline.names import list_label_faults, suggest_names
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import COMPONENT_KINDS, Kind, component
 from pipeline.report import glossary
@@ -262,7 +262,7 @@ class _Checked:
             self.faults.append(Fault(f"is a mapping from label to weights (given: {weights!r})", "averages"))
             return {}
         entries = {str(label): entry for label, entry in weights.items()}
-        self.faults += labels.faults("averages", list(entries))
+        self.faults += list_label_faults("averages", list(entries))
         checked = {label: self.part(Average, f"averages.{label}", entry) for label, entry in entries.items()}
         averages = {
             label: mean.model_copy(update={"subset": mean.subset or label}) for label, mean in checked.items() if mean
@@ -316,7 +316,7 @@ class _Checked:
             self.faults.append(Fault(f"no {group} is chosen", group))
             return {}
         entries = {str(label): entry for label, entry in value.items()}
-        self.faults += labels.faults(group, list(entries))
+        self.faults += list_label_faults(group, list(entries))
         return entries
 
 

@@ -1,13 +1,8 @@
 """Halves of a speaker's utterances, and the inputs and references of similarity rank disclosure (SRD).
 
-The protocol (data_manifests/README.md, section 7): the sets are pooled; each speaker's utterances are halved into a
-reference half, from
-which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken. What an input is, is not
-printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``). F0 histograms are said
-to be over 30 s, which is more than a twentieth of what any speaker has: segments may be asked for by their length instead.
-
-Utterances of one chapter share microphone, room and day, and so may a reference and an input whose utterances differ. Whole chapters
-can be held apart instead (``apart="chapter"``): then what is found of a speaker is the voice.
+The protocol (data_manifests/README.md, section 7): the sets are pooled; each speaker's utterances are halved into a reference half, from
+which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken: uniform segments of the joined half
+(``segment``), or utterances of it. Utterances of one chapter share microphone, room and day: whole chapters can be held apart instead.
 """
 
 from __future__ import annotations

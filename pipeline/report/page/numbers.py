@@ -34,16 +34,8 @@ METRIC_COLUMNS = (
 
 @dataclass(frozen=True)
 class Metric:
-    """All rows of one metric.
-
-    Attributes:
-        name: as in the rows.
-        entry: what is said of it.
-        table: its numbers.
-        others: the same numbers by other ways of computing them; None where there are none.
-        same: metrics that have no other numbers than this one.
-        rows: how many the tables hold.
-    """
+    """All rows of one metric: what is said of it, its numbers, the same by other ways of computing them (None where there are none),
+    metrics that have no other numbers than this one, and how many rows the tables hold."""
 
     name: str
     entry: contracts.Metric
@@ -77,11 +69,6 @@ class Numbers:
     without: list[tuple[contracts.Metric, str]]
 
     @property
-    def line(self) -> str:
-        """What the folded part holds."""
-        return f"{count_noun(len(self.metrics), 'metric')}, {count_noun(sum(metric.rows for metric in self.metrics), 'row')}"
-
-    @property
     def metrics(self) -> list[Metric]:
         return [metric for family in self.families for metric in family.metrics]
 
@@ -96,7 +83,11 @@ def list_numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Ma
     plain = rows.astype({name: object for name, kind in rows.dtypes.items() if isinstance(kind, pd.StringDtype)})
     shown = summaries.order_rows(merge_originals(summaries.present_rows(plain)), evaluation.systems)
     parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
-    without = {name: _explain_missing(part) for name, part in parts.items() if _has_no_value(part)}
+    without = {
+        name: _explain_missing(part)
+        for name, part in parts.items()
+        if (part["value"].isna() & (part["label"] == "") & part["null_low"].isna()).all()
+    }
     valued = {name: part for name, part in parts.items() if name not in without}
     always = (*summaries.ALWAYS, "run_id") if evaluation.several else summaries.ALWAYS
     families = []
@@ -104,26 +95,15 @@ def list_numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Ma
         halves = {name: split_by_way(valued[name], glossary.ways(name)) for name in names}
         first_ways = pd.concat([first for first, _ in halves.values()], ignore_index=True)
         compact = summaries.summarise(first_ways, evaluation.systems)
-        families.append(
-            Family(
-                title,
-                compact,
-                _tabulate_metrics(halves, find_repeats({n: valued[n] for n in names}), always, signatures),
-            )
-        )
+        repeats = find_repeats({name: valued[name] for name in names})
+        families.append(Family(title, compact, _tabulate_metrics(halves, repeats, always, signatures)))
     ranked = sorted(without, key=glossary.rank)
     return Numbers(families, [(glossary.metric(name), without[name]) for name in ranked])
-
-
-def _has_no_value(rows: pd.DataFrame) -> bool:
-    return bool((rows["value"].isna() & (rows["label"] == "") & rows["null_low"].isna()).all())
 
 
 def _explain_missing(rows: pd.DataFrame) -> str:
     """Why no row of a metric has a value."""
     remarks = rows["remark"].replace("", "no reason is given").value_counts(sort=False)
-    if len(remarks) == 1:
-        return f"{count_noun(len(rows), 'row')}: {remarks.index[0]}"
     return "; ".join(f"{count_noun(int(count), 'row')}: {reason}" for reason, count in remarks.items())
 
 
@@ -223,14 +203,12 @@ def list_signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> li
     for signature, metric in zip(rows["signature"], rows["metric"]):
         if signature in used_by:
             used_by[signature].append(str(metric))
-    return [
-        Signature(name, short[complete], _describe_use(used_by[complete]), complete) for complete, name in names.items()
-    ]
-
-
-def _describe_use(metrics: Sequence[str]) -> str:
-    symbols = join_words([glossary.metric(name).symbol for name in sorted(set(metrics), key=glossary.rank)])
-    return f"{symbols}, {count_noun(len(metrics), 'row')}"
+    listed = []
+    for complete, name in names.items():
+        metrics = used_by[complete]
+        symbols = join_words([glossary.metric(metric).symbol for metric in sorted(set(metrics), key=glossary.rank)])
+        listed.append(Signature(name, short[complete], f"{symbols}, {count_noun(len(metrics), 'row')}", complete))
+    return listed
 
 
 def split_text(text: str) -> list[str]:
@@ -303,20 +281,14 @@ def find_repeats(parts: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     seen: dict[str, dict[tuple[str, ...], tuple[float, ...]]] = {}
     repeats: dict[str, str] = {}
     for name, rows in parts.items():
-        numbers = {
-            tuple(map(str, key)): values
-            for key, values in zip(
-                rows[[*ABOUT, *WAYS]].itertuples(index=False, name=None),
-                rows[["value", "low", "high", "null_low", "null_high"]].itertuples(index=False, name=None),
-            )
-        }
-        original = next(
-            (earlier for earlier, earlier_numbers in seen.items() if _repeats(numbers, earlier_numbers)), None
-        )
-        if original is None:
-            seen[name] = numbers
+        keys = rows[[*ABOUT, *WAYS]].astype(str).itertuples(index=False, name=None)
+        values = rows[["value", "low", "high", "null_low", "null_high"]].itertuples(index=False, name=None)
+        numbers = dict(zip(keys, values))
+        originals = [earlier for earlier, earlier_numbers in seen.items() if _repeats(numbers, earlier_numbers)]
+        if originals:
+            repeats[name] = originals[0]
         else:
-            repeats[name] = original
+            seen[name] = numbers
     return repeats
 
 

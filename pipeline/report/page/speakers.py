@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import runs, verdict
-from pipeline.report.formats import DASH, format_number, join_words
+from pipeline.report.formats import DASH, format_interval, format_number, join_words
 from pipeline.report.page import Download, write_csv
 from pipeline.report.table import Column, Table
 from pipeline.tables import answers, results
@@ -68,17 +68,8 @@ class Others:
 
 @dataclass(frozen=True)
 class Speakers:
-    """The worst-protected speakers, all speakers, and how far attacks agree; nothing of what the runs do not have.
-
-    Attributes:
-        sentences: of each system and subset, whether anybody is protected worse than the others.
-        worst, every: under the strongest attack.
-        others: under each other attack.
-        agreement: what the overlap comes to, in a sentence.
-        overlap: of the lists under the strongest attack and under each other.
-        matrices: the speakers in similarity matrices, of all pairs of utterances.
-        downloads: what the tables hold, of the strongest attacks.
-    """
+    """The worst-protected speakers under the strongest attack, all speakers, and how far attacks agree; nothing of what the runs do
+    not have. ``sentences`` say of each system and subset whether anybody is protected worse than the others."""
 
     rule: str
     sentences: list[str]
@@ -95,24 +86,28 @@ class Speakers:
 def describe_speakers(evaluation: runs.Evaluation) -> Speakers | None:
     """None where no run has a table of speakers."""
     rows = _order_rows(evaluation, _read_rows(evaluation, "speakers"))
-    other = tabulate_matrices(evaluation)
-    if not rows and other is None:
+    matrices = tabulate_matrices(evaluation)
+    if not rows and matrices is None:
         return None
     protected = [row for row in rows if row["condition"] != "OO"] or rows
     strongest = [row for row in rows if row["strongest"]]
     shown = [row for row in protected if row["strongest"]]
-    overlaps = [row for row in _order_rows(evaluation, _read_rows(evaluation, "worst_overlap")) if row["strongest"]]
-    overlaps = [row for row in overlaps if not math.isnan(row["listed"])]
+    overlaps = _order_rows(evaluation, _read_rows(evaluation, "worst_overlap"))
+    overlaps = [row for row in overlaps if row["strongest"] and not math.isnan(row["listed"])]
+    others: dict[str, list[Row]] = {}
+    for row in protected:
+        if not row["strongest"]:
+            others.setdefault(f"{row['condition']}, {verdict.describe_attack(row)}", []).append(row)
     return Speakers(
         RULE,
         list(_write_sentences(shown)),
         MOST_SAID,
         _tabulate(_select_worst(shown)) if shown else None,
         _tabulate(strongest) if strongest else None,
-        list(_tabulate_others([row for row in protected if not row["strongest"]])),
+        [Others(title, _tabulate(_select_worst(group))) for title, group in others.items()],
         _describe_agreement(overlaps),
         _tabulate_overlap(overlaps) if overlaps else None,
-        other,
+        matrices,
         _make_downloads(evaluation, strongest, overlaps),
     )
 
@@ -211,25 +206,24 @@ COLUMNS = (
 
 def _tabulate(rows: Sequence[Row]) -> Table:
     """Speakers; those who are told more of than the median one are marked. Columns that nobody has are left out."""
-    body = [_make_line(row) for row in rows[:MOST]]
-    kept = [place for place, _ in enumerate(COLUMNS) if any(line[place] not in ("", DASH) for line in body)]
     marked = frozenset(place for place, row in enumerate(rows[:MOST]) if row["against_median"] == "above")
     more = [f"{len(rows) - MOST} more in speakers.csv of the run folder."] if len(rows) > MOST else []
-    return Table(
-        [COLUMNS[place] for place in kept],
-        [[line[place] for place in kept] for line in body],
-        notes=more,
-        marked=marked,
-    )
+    table = Table(COLUMNS, [_make_line(row) for row in rows[:MOST]], notes=more, marked=marked)
+    return table.without_empty_columns()
 
 
 def _make_line(row: Row) -> list[str]:
-    low, high = row["d_ece_low"], row["d_ece_high"]
+    scores = f"mean score {format_number(row['nearest_score'], '')}, own {format_number(row['own_score'], '')}"
+    evidence = [
+        f"{row[f'utterance_{place}']} {format_number(round(row[f'llr_{place}'], 2), '')}"
+        for place in range(1, answers.TOP + 1)
+        if row[f"utterance_{place}"]
+    ]
     p = "" if math.isnan(row["p_median"]) else f" ({verdict.format_p(row['p_median'])})"
     return [
         str(row["speaker"]),
         format_number(row["d_ece"], "bit"),
-        DASH if math.isnan(low) else f"[{format_number(low, 'bit')}, {format_number(high, 'bit')}]",
+        format_interval(row["d_ece_low"], row["d_ece_high"], "bit") or DASH,
         str(row["label"]),
         str(row["subset"]),
         AGAINST[row["against_median"]] + p,
@@ -238,8 +232,8 @@ def _make_line(row: Row) -> list[str]:
         format_number(row["alid"], "bit"),
         DASH if math.isnan(row["srd_rank_median"]) else f"{row['srd_rank_median']:.1f}",
         ", ".join(_describe_speaker(row)),
-        _describe_nearest(row),
-        "; ".join(_list_evidence(row)),
+        f"{row['nearest']} ({scores})" if row["nearest"] else "",
+        "; ".join(evidence),
     ]
 
 
@@ -258,27 +252,6 @@ def _describe_speaker(row: Row) -> Iterator[str]:
         yield f"F0 {row['mean_f0']:.0f} Hz" + ("" if math.isnan(after) else f", {after:.0f} Hz protected")
     seconds = [(row["trial_seconds"], "tried"), (row["enrolment_seconds"], "enrolled")]
     yield from (f"{value:.0f} s {what}" for value, what in seconds if not math.isnan(value))
-
-
-def _describe_nearest(row: Row) -> str:
-    if not row["nearest"]:
-        return ""
-    return f"{row['nearest']} (mean score {format_number(row['nearest_score'], '')}, own {format_number(row['own_score'], '')})"
-
-
-def _list_evidence(row: Row) -> Iterator[str]:
-    for place in range(1, answers.TOP + 1):
-        if row[f"utterance_{place}"]:
-            yield f"{row[f'utterance_{place}']} {format_number(round(row[f'llr_{place}'], 2), '')}"
-
-
-def _tabulate_others(rows: Sequence[Row]) -> Iterator[Others]:
-    """The worst speakers under each attack that is not the strongest, by attack."""
-    by_attack: dict[str, list[Row]] = {}
-    for row in rows:
-        by_attack.setdefault(f"{row['condition']}, {verdict.describe_attack(row)}", []).append(row)
-    for title, group in by_attack.items():
-        yield Others(title, _tabulate(_select_worst(group)))
 
 
 OVERLAP = (
@@ -317,14 +290,13 @@ def _tabulate_overlap(rows: Sequence[Row]) -> Table:
 
 
 def _make_downloads(evaluation: runs.Evaluation, strongest: Sequence[Row], overlaps: Sequence[Row]) -> list[Download]:
-    downloads = []
-    for name, rows in (("speakers", strongest), ("worst_overlap", overlaps)):
-        if rows:
-            table = pd.DataFrame(list(rows)).drop(columns="label")
-            downloads.append(
-                Download(f"{name}.csv", write_csv(table if evaluation.several else table.drop(columns="run_id")))
-            )
-    return downloads
+    left = ["label"] if evaluation.several else ["label", "run_id"]
+    tables = {"speakers": strongest, "worst_overlap": overlaps}
+    return [
+        Download(f"{name}.csv", write_csv(pd.DataFrame(list(rows)).drop(columns=left)))
+        for name, rows in tables.items()
+        if rows
+    ]
 
 
 # ------------------------------------------------------------------------------- in similarity matrices, of all pairs
