@@ -167,6 +167,17 @@ def test_flac_files_joined_where_a_block_of_reading_ends(tmp_path: Path) -> None
     assert "one behind another" in looked_at(tmp_path, one + one)[0].problem
 
 
+@pytest.mark.parametrize("block", [0, 1])
+def test_flac_of_both_blocking_strategies(tmp_path: Path, block: int) -> None:
+    """FFmpeg's encoder and libFLAC number their frames; the last frame is found either way, and a lower count told."""
+    file = sounds.by_ffmpeg("flac", "flac", noise(30_000)) if block else sounds.encoded("FLAC", "PCM_16", noise(30_000))
+    assert len(read(tmp_path, file)) == 30_000
+    less = sounds.patched(file, 22, (20_000).to_bytes(4, "big"))
+    assert "holds 30000 samples, of which its header counts 20000" in looked_at(tmp_path, less)[0].problem
+    more = sounds.patched(file, 22, (40_000).to_bytes(4, "big"))
+    assert "ends early" in looked_at(tmp_path, more)[0].problem
+
+
 def test_ogg_without_a_page_or_with_a_damaged_one_is_refused(tmp_path: Path) -> None:
     file = sounds.encoded("OGG", "VORBIS", noise(6 * RATE))
     places = sounds.pages(file)

@@ -92,12 +92,7 @@ def choose_held_out(speakers: Sequence[str]) -> Choice:
 
 
 def check_training(count: int, subject: str, as_norm: AsNorm | None) -> None:
-    """Whether there are speakers enough to learn from.
-
-    Args:
-        count: of training speakers.
-        subject: the name of the back end, and what it learns.
-        as_norm: its setting.
+    """Whether there are training speakers enough for ``subject`` (what a back end learns) and its cohort.
 
     Raises:
         DataError: fewer than 10 training speakers, or fewer than the cohort takes.

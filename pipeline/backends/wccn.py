@@ -233,24 +233,20 @@ def _choose_shrinkage(settings: WccnSettings, rows: np.ndarray, labels: np.ndarr
     except DataError as error:
         tried, reason = [], error.what
     if not tried:
-        which = (
+        without = (
             "no two held-out speakers are comparable" if choice.n_target else "no held-out speaker has several vectors"
         )
-        reason = reason or which
+        reason = reason or without
         used = {"used": UNCHOSEN, "chosen": False, "reason": reason, "candidates": []}
         return {"shrinkage": used, "held_out": numbers}
-    limit = _one_standard_error(min(candidate["eer"] for candidate in tried), choice.n_target)
-    best = max(
-        (candidate for candidate in tried if candidate["eer"] <= limit), key=lambda candidate: candidate["shrinkage"]
-    )
+    lowest = min(candidate["eer"] for candidate in tried)
+    # One standard error of the share with one more error in two more trials, so that no error has one too.
+    share = (lowest * choice.n_target + 1) / (choice.n_target + 2)
+    limit = lowest + float(np.sqrt(share * (1 - share) / choice.n_target))
+    near = [candidate for candidate in tried if candidate["eer"] <= limit]
+    best = max(near, key=lambda candidate: candidate["shrinkage"])
     used = {"used": best["shrinkage"], "chosen": True, "reason": "", "candidates": tried}
     return {"shrinkage": used, "held_out": {**numbers, "eer": best["eer"], "cllr_min": best["cllr_min"]}}
-
-
-def _one_standard_error(eer: float, n_target: int) -> float:
-    """An EER and one standard error; of the share with one more error in two more trials, so that no error has one too."""
-    share = (eer * n_target + 1) / (n_target + 2)
-    return eer + float(np.sqrt(share * (1 - share) / n_target))
 
 
 def _try_shrinkages(

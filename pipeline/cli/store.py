@@ -176,10 +176,10 @@ def _verify(options: argparse.Namespace, root: Path) -> None:
 def _gc(options: argparse.Namespace, root: Path) -> None:
     keep = [usage.find_run(root, name) for name in options.keep]
     plan = cleaning.plan_removal(root, keep, options.younger, options.idle_weights)
-    stages: dict[str, inventory.Space] = {}
+    stages: dict[str, list[int]] = {}
     for artefact in plan.goes:
-        stages.setdefault(artefact.stage, inventory.Space()).add(1, artefact.bytes)
-    _print_table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
+        stages.setdefault(artefact.stage, []).append(artefact.bytes)
+    _print_table([name, f"{len(sizes)} artefacts", size(sum(sizes))] for name, sizes in stages.items())
     told = [
         f"kept: {plan.kept} artefacts that {join_few([run.name for run in keep], 5)} used; {plan.young} younger than "
         f"{options.younger:g} hours; {plan.idle} trained weights that no run has used yet (--idle-weights lets them go too)"

@@ -58,6 +58,7 @@ def validate(page: Path | None, training: bool, evaluation_asked: Evaluation, va
     )
     for line in (*evaluation_asked.models.passed_over, *list_needed(evaluation_asked)):
         print(line)
+    evaluation.check_training(evaluation_asked)
     report = evaluation.check_submission(evaluation_asked, training)
     if isinstance(report, str):
         if page is not None or training:

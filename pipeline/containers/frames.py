@@ -3,7 +3,8 @@
 - MPEG audio (ISO 11172-3, 13818-3; layers 2 and 3): frame by frame, each of which tells its own length. The header of such a
   file is a frame of its own, by which encoders count the others (Xing's or Fraunhofer's); a file without one is as long as its
   frames, whatever a decoder guesses from the first of them.
-- FLAC (RFC 9639): one file alone, and as many samples as its header counts, which the decoder tells; it tells a cut frame too.
+- FLAC (RFC 9639): what its header counts, against the number that its last frame has. A decoder stops where the header says,
+  or, where it says nothing, at the end of the file; it tells a cut frame itself.
 - Ogg (RFC 3533): one stream of pages, numbered without a gap, from its first page to its last.
 """
 
@@ -152,20 +153,30 @@ def _check_tail(source: Source, place: int, kind: _Kind) -> None:
 
 _FLAC_BEGIN = b"fLaC\x00\x00\x00\x22"
 
+_TAIL = 1 << 21
+"""Bytes of the largest frame that there can be: 65535 samples of 8 channels of 32 bits."""
+
 
 def is_flac(head: bytes) -> bool:
     return head[:4] == b"fLaC"
 
 
 def check_flac(source: Source, start: int) -> int | None:
-    """The samples a channel that the header counts, which the decoder has to give; None if the header leaves them open."""
+    """Compare the header with the last frame; the samples a channel, None if the header leaves them open."""
     head = source.at(start, 42)
     total = int.from_bytes(head[21:26], "big") & (1 << 36) - 1
     if len(head) < 42:
         raise source.bad("ends early: its header is cut")
     if _begins_again(source, start + 4):
         raise source.joined()
-    return total or None
+    if not total:
+        return None
+    end = _find_flac_end(source, start, int.from_bytes(head[10:12], "big"), total)
+    if end > total:
+        raise source.odd(f"holds {end} samples, of which its header counts {total}")
+    if end < total:
+        raise source.cut(end, total, "samples")
+    return total
 
 
 def _begins_again(source: Source, place: int) -> bool:
@@ -178,6 +189,71 @@ def _begins_again(source: Source, place: int) -> bool:
             raise source.bad(f"holds nothing but zeros from byte {place} on: a copy that was begun and not ended")
         place += _STRIDE
     return False
+
+
+def _find_flac_end(source: Source, start: int, block: int, total: int) -> int:
+    """The number of the sample behind the last frame, as that frame has it; the total if none is found."""
+    size = 1 << 15
+    while True:
+        tail = source.at(max(start, source.size - size), size)
+        place = len(tail)
+        while (place := tail.rfind(b"\xff", 0, place)) >= 0:
+            end = _read_flac_end(tail[place : place + 16], block)
+            # Bytes that look like a header stand in one of some thousand frames; no such frame ends with the file.
+            if end == total or (end is not None and _crc16(tail[place:]) == 0):
+                return end
+        if size >= min(source.size, _TAIL):
+            return total
+        size *= 8
+
+
+def _read_flac_end(head: bytes, block: int) -> int | None:
+    """The number of the sample behind the frame that begins so; None if it is no header of a frame."""
+    if len(head) < 6 or head[1] & 0xFE != 0xF8 or head[3] & 1 or head[2] >> 4 == 0 or head[2] & 15 == 15:
+        return None
+    by_sample = bool(head[1] & 1)
+    length = 8 - (head[4] ^ 0xFF).bit_length() if head[4] & 0x80 else 1
+    number = head[4] & (0xFF >> (length + 1 if length > 1 else 1))
+    for byte in head[5 : 4 + length]:
+        number = number << 6 | byte & 0x3F
+    place = 4 + length
+    code = head[2] >> 4
+    if code in (6, 7):
+        samples = int.from_bytes(head[place : place + code - 5], "big") + 1
+        place += code - 5
+    else:
+        samples = 192 if code == 1 else 576 << code - 2 if code <= 5 else 256 << code - 8
+    place += {12: 1, 13: 2, 14: 2}.get(head[2] & 15, 0)
+    if place >= len(head) or _crc8(head[:place]) != head[place]:
+        return None
+    # The last frame may be shorter; all others have the size that the header of the file names.
+    return number + samples if by_sample else number * block + samples
+
+
+def _crc8(content: bytes) -> int:
+    value = 0
+    for byte in content:
+        value ^= byte
+        for _ in range(8):
+            value = (value << 1) ^ 0x107 if value & 0x80 else value << 1
+    return value
+
+
+def _crc16(content: bytes) -> int:
+    value = 0
+    for byte in content:
+        value = (value << 8 & 0xFFFF) ^ _CRC16[value >> 8 ^ byte]
+    return value
+
+
+def _crc16_of(byte: int) -> int:
+    value = byte << 8
+    for _ in range(8):
+        value = (value << 1) ^ 0x18005 if value & 0x8000 else value << 1
+    return value
+
+
+_CRC16 = [_crc16_of(byte) for byte in range(256)]
 
 
 _PAGE_HEAD = 27

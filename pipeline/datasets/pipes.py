@@ -17,6 +17,7 @@ from pipeline.audio.decoding import open_stream
 from pipeline.errors import DataError
 
 _ARCHIVE = re.compile(r"(.+\.ark):(\d+)(\[.*\])?")
+_PROTOCOL = re.compile(r"[A-Za-z][A-Za-z0-9+.]*[:,]")
 _QUIET = re.compile(r"\s2>\s*/dev/null\s*$")
 
 
@@ -272,9 +273,42 @@ def _parse_cat(arguments: list[str]) -> Entry:
     return Entry(_single_file(arguments))
 
 
+_FFMPEG_QUIET = ("-loglevel", "-v", "-threads")
+_FFMPEG_FLAGS = ("-hide_banner", "-nostdin", "-y", "-nostats", "-vn")
+_FFMPEG_OUT = {"-f": "-f", "-ar": "-ar", "-ac": "-ac", "-acodec": "-c", "-c:a": "-c", "-codec:a": "-c"}
+_FFMPEG_CODINGS = ("pcm_s16le", "pcm_s24le", "pcm_s32le", "pcm_f32le", "pcm_f64le")
+
+
+def _parse_ffmpeg(arguments: list[str]) -> Entry:
+    files: list[str] = []
+    options: dict[str, str] = {}
+    while len(arguments) > 1:
+        option = arguments.pop(0)
+        if option == "-i":
+            files.append(arguments.pop(0))
+        elif option in _FFMPEG_QUIET:
+            arguments.pop(0)
+        elif option in _FFMPEG_OUT and files:
+            options[_FFMPEG_OUT[option]] = arguments.pop(0)
+        elif option not in _FFMPEG_FLAGS:
+            raise _Refused(f"the option {option}")
+    if arguments not in (["-"], ["pipe:"], ["pipe:1"]):
+        raise _Refused("it writes into a file" if arguments else "it writes nothing")
+    file = _single_file(files)
+    if _PROTOCOL.match(file):
+        raise _Refused(f"'{file}' may be more than a file")
+    if options.get("-f") != "wav":
+        raise _Refused("it writes no wav file (no -f wav)")
+    coding = options.get("-c", "pcm_s16le")
+    if coding not in _FFMPEG_CODINGS:
+        raise _Refused(f"the coding {coding}")
+    return Entry(file, rate=_parse_number(options, "-ar"), channels=_parse_number(options, "-ac"))
+
+
 _PROGRAMS: dict[str, Callable[[list[str]], Entry]] = {
     "flac": _parse_flac,
     "sox": _parse_sox,
+    "ffmpeg": _parse_ffmpeg,
     "sph2pipe": _parse_sph2pipe,
     "cat": _parse_cat,
 }

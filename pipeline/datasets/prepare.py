@@ -71,17 +71,13 @@ def read_copy(
 ) -> CheckedCopy:
     """Find and check the anonymised file of each row of a manifest.
 
-    A set's files are those that ``wav.scp`` names in ``root/SET`` followed by a suffix, the same for all sets ('' or ``_…``). What it
-    does not name is looked for below that folder, at any depth; if no set has such a folder, anywhere under ``root``. The file's stem is
-    the utterance's id (blanks as '_'), or what the pattern makes of it; or its folders and its stem joined by '-' are, as in a tree whose
-    names repeat.
+    A set's files are those that ``wav.scp`` names in ``root/SET`` followed by a suffix, the same for all sets, else those of its ids
+    (or of what the pattern makes of them) anywhere below that folder, or anywhere under ``root`` if no set has one.
 
     Args:
         copy: where it lies.
         manifest: what has to be there.
         allow_partial: leave out utterances whose file is missing or has a fault.
-        threads: files that are read at a time.
-        cache: what earlier looks at the files found.
         sounds: digests of what is heard in the originals, by the digest of the file.
         everyone: the originals that a file may hold by mistake; by default those of the manifest.
         recordings: where segments and what lies in archives are written as files.
@@ -191,7 +187,6 @@ def prepare_data(
     """Read the data set, then the audio of each external system.
 
     Args:
-        settings: of the data set.
         rendered: the folder of a rendered synthetic data set.
         copies: where the audio of external systems is, by key.
         allow_partial: leave out single files with faults, named, instead of refusing.

@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import shlex
-import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,12 +24,8 @@ from pipeline.errors import ConfigError, PipelineError, StageFailed, os_error
 from pipeline.files import file_digest
 from pipeline.names import join_few
 
-BESIDE = {
-    "recordings": "utterances that were cut out of recordings or taken out of archives",
-    "files": "what is known of audio files",
-    "selections": "digests of what was taken of artefacts",
-}
-"""Folders of a store that hold no artefacts."""
+BESIDE = ("recordings", "files", "selections")
+"""Folders of a store that hold no artefacts: cut utterances, what is known of audio files, digests of what was taken of artefacts."""
 WEIGHTS = "train"
 """The stage whose artefacts are trained weights."""
 STAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -306,65 +301,6 @@ def explain_recovery(root: Path, runs: Sequence[str]) -> str:
 
 
 # Room ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Space:
-    """What a kind of thing takes."""
-
-    count: int = 0
-    bytes: int = 0
-
-    def add(self, count: int, size: int) -> None:
-        self.count += count
-        self.bytes += size
-
-
-@dataclass(frozen=True)
-class StoreUsage:
-    """What a store takes.
-
-    Attributes:
-        stages: by stage, artefacts and their bytes.
-        others: by name, what is no artefact; of folders beside the stages the count is of files.
-        free: bytes that are free on its disk.
-    """
-
-    stages: Mapping[str, Space]
-    others: Mapping[str, Space]
-    free: int
-
-    @property
-    def total(self) -> int:
-        return sum(room.bytes for room in (*self.stages.values(), *self.others.values()))
-
-
-def measure_usage(store: Path) -> StoreUsage:
-    """How much room the things in a store take: bytes as files have them."""
-    by_stage: dict[str, Space] = {name: Space() for name in list_stages(store)}
-    kinds = (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
-    others: dict[str, Space] = {name: Space() for name in kinds}
-    for name in by_stage:
-        for shelf in _list_folder(store / name):
-            for path in _list_folder(shelf) if shelf.is_dir() and re.fullmatch("[0-9a-f]{2}", shelf.name) else [shelf]:
-                kind = _identify_kind(path)
-                (others[kind] if kind else by_stage[name]).add(1, measure_size(path)[1])
-    for path in _list_folder(store):
-        if path.name not in by_stage:
-            count, size = measure_size(path)
-            others[path.name if path.name in BESIDE else "other"].add(count, size)
-    filled = {name: room for name, room in by_stage.items() if room.count}
-    return StoreUsage(filled, others, shutil.disk_usage(store).free)
-
-
-def _identify_kind(path: Path) -> str:
-    if KEY.fullmatch(path.name):
-        return ""
-    if claims.DAMAGED in path.name:
-        return "damaged, set aside"
-    if claims.WRITTEN in path.name:
-        return "being written"
-    return "checkpoints" if path.name.endswith(claims.SCRATCH) else "other"
 
 
 def measure_size(path: Path) -> tuple[int, int]:

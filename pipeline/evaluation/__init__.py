@@ -6,6 +6,7 @@ from pipeline.evaluation.discovered_models import describe_models
 from pipeline.evaluation.evaluate import (
     Trained,
     check_submission,
+    check_training,
     evaluate,
     plan,
     prepare,
@@ -23,6 +24,7 @@ __all__ = [
     "SimilarityMatrices",
     "Trained",
     "check_submission",
+    "check_training",
     "describe_models",
     "evaluate",
     "plan",

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import submission
+from pipeline.datasets import importers
 from pipeline.datasets.external_copy import Copy
+from pipeline.datasets.listings import Listing
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import find_missing
 from pipeline.engine.progress import Progress
@@ -30,9 +32,10 @@ from pipeline.evaluation.run import (
 )
 from pipeline.evaluation.run_folder import RunFolder, recorded
 from pipeline.report.scorecard import runs as scorecards
+from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation, Machine
 from pipeline.stages.speech.plan import SpeechSets
-from pipeline.stages.training.plan import plan_trainings
+from pipeline.stages.training.plan import is_fitted, plan_trainings
 from pipeline.submission import Report
 from pipeline.tables import status
 
@@ -181,6 +184,24 @@ def check_submission(evaluation: Evaluation, training: bool = False) -> Report |
     return submission.check_submission(
         dataset, systems, threads(evaluation.execution.runtime), store / "recordings", store / "files"
     )
+
+
+def check_training(evaluation: Evaluation) -> None:
+    """Whether the training set, by its lists alone, has speakers enough for the back ends that a run would train.
+
+    Raises:
+        DataError: it has too few.
+    """
+    compared = any(family.component.reads != "ranks" for family in evaluation.metrics.values())
+    hears = any(extractor.component.hears for extractor in evaluation.extractors.values())
+    if not evaluation.dataset.train or not compared or not hears:
+        return
+    listing = Listing()
+    importers.list_data_set(evaluation.dataset, listing, training_alone=True)
+    count = len({utterance.speaker for utterance in listing.utterances if utterance.speaker})
+    fitted = [label for label, backend in evaluation.backends.items() if is_fitted(evaluation, backend)]
+    if count:
+        refuse_too_few(evaluation.backends, {label: {"the training set": count} for label in fitted})
 
 
 def list_copies(evaluation: Evaluation, training: bool) -> list[submission.Folder]:

@@ -26,12 +26,12 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.engine.usage import UsageRecorder
 from pipeline.errors import ConfigError, PipelineError, StageFailed, explain_system_error
-from pipeline.evaluation import job_files, submit
+from pipeline.evaluation import submit
 from pipeline.evaluation.conclude import Begun, begin, conclude
-from pipeline.evaluation.job_files import Order
 from pipeline.evaluation.machine import find_machine, threads
 from pipeline.evaluation.run import Run
 from pipeline.evaluation.run_folder import RunFolder, logging_to, recorded
+from pipeline.evaluation.submit import Order
 from pipeline.evaluation.validate import validate
 from pipeline.files import file_digest
 from pipeline.stages.settings import Evaluation, Machine
@@ -81,7 +81,7 @@ def perform(run: Path, number: int, part: int | None) -> int:
     """
     logging.getLogger("pipeline").setLevel(logging.INFO)
     run = run.expanduser().resolve()
-    order = job_files.read_order(run, number)
+    order = submit.read_order(run, number)
     os.chdir(order.cwd)  # relative paths of the configuration are those of whoever sent it
     try:
         if part is None:
@@ -124,7 +124,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             outcome = Outcome(Store(evaluation.paths.store, evaluation.execution.store.verify))
             _, graph = Run(evaluation, stop, Progress(), outcome).plan(machine)
             _refuse_another(order, graph.tasks)
-            if evaluation.execution.fail_fast and job_files.read_reports(run).failed:
+            if evaluation.execution.fail_fast and submit.read_reports(run).failed:
                 log.info("another task has failed, and fail_fast=true begins nothing more")
                 return 0
             report.places = {task: spot for spot, task in enumerate(graph.tasks)}
@@ -172,7 +172,7 @@ class _Reporting(Progress):
         self.write()
 
     def write(self) -> None:
-        job_files.write_report(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
+        submit.write_report(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
 
 
 def _read_evaluation(run: Path, order: Order) -> Evaluation:
@@ -184,10 +184,10 @@ def _read_evaluation(run: Path, order: Order) -> Evaluation:
 
 
 def _refuse_another(order: Order, tasks: Sequence[Task]) -> None:
-    if job_files.plan_digest(tasks) != order.graph:
+    if submit.plan_digest(tasks) != order.graph:
         raise ConfigError(
             "this job plans other work than was sent, and refuses: its results would not be those that were asked for",
-            where=f"{os.uname().nodename}, {Path(job_files.__file__).parents[1]}",
+            where=f"{os.uname().nodename}, {Path(submit.__file__).parents[1]}",
             cause="another version of the code or of its libraries on this machine, or data that changed since the run was sent",
             remedy="bring all machines to one version (a virtual environment that all nodes see), and run the same command again; "
             "what is in the store is reused",
@@ -207,7 +207,7 @@ def _report(run: Path, order: Order) -> int:
     with recorded(folder) as stop:
         evaluation = _read_evaluation(run, order)
         machine = Machine("cpu", threads(evaluation.execution.runtime))
-        reports = job_files.read_reports(run)
+        reports = submit.read_reports(run)
         begun = begin(evaluation, folder, stop, Progress(), machine, journals=False)
         _refuse_another(order, begun.graph.tasks)
         tasks = begun.graph.tasks

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import expit, xlog1py, xlogy
 
 from pipeline.metrics._base import Array, MetricError, check_classes, check_vector, quantity
-from pipeline.metrics.pav import Calibration, calibrate
+from pipeline.metrics.pav import Calibration, calibrate, calibrate_rows, count_rows
 
 _LN2 = float(np.log(2.0))
 LN10 = float(np.log(10.0))
@@ -204,6 +204,36 @@ def _grid(log_odds: npt.ArrayLike) -> Array:
     if not np.isfinite(check_vector(grid, "log-odds")).all():
         raise MetricError("prior log-odds must be finite")
     return grid
+
+
+@dataclass(frozen=True)
+class Zebra:
+    """The two numbers and the tag of the ZEBRA framework for one set of scores."""
+
+    d_ece: float = quantity("bit", "disclosed information on average, PAV without the Laplace rule", "lower")
+    l_w: float = quantity("log10", "largest |LLR| of a trial, PAV with the Laplace rule", "lower")
+    l_w_ceiling: float = quantity("log10", "largest l_w that this number of trials can show")
+    tag: str = quantity("label", "category of l_w, 0 (best) and A to F", "lower")
+    n_target: int = quantity("count", "target scores")
+    n_nontarget: int = quantity("count", "non-target scores")
+
+
+def zebra(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Zebra:
+    """ZEBRA of two classes of scores (higher means more similar; infinities are allowed).
+
+    Example:
+        >>> from pipeline.metrics import zebra
+        >>> found = zebra([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5])
+        >>> round(found.d_ece, 4), round(found.l_w, 4), found.tag
+        (0.501, 0.6021, 'A')
+        >>> round(found.l_w_ceiling, 4)  # so few trials cannot show more
+        0.7959
+    """
+    t, n = check_classes(target, nontarget)
+    rows = count_rows(np.sort(t), np.sort(n))
+    worst = l_w_of_blocks(calibrate_rows(rows, laplace=True))
+    average = d_ece_of_blocks(calibrate_rows(rows, laplace=False))
+    return Zebra(average, worst, l_w_ceiling(t.size, n.size), tag(worst), t.size, n.size)
 
 
 def l_w_of_blocks(blocks: Calibration) -> float:

@@ -18,8 +18,8 @@ from pipeline.metrics.evidence import RankLlr, TprEvidence, WorstEvidence, llr_o
 from pipeline.metrics.evidence import tpr_evidence, worst_evidence
 from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
 from pipeline.metrics.gains import Normalised, cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece, normalised
-from pipeline.metrics.information import D_ECE_MAX, EceProfile, cllr, cllr_cal, cllr_min, d_ece, d_ece_oracle, ece
-from pipeline.metrics.information import ece_profile, l_w_ceiling, prior_entropy, tag, z_function
+from pipeline.metrics.information import D_ECE_MAX, EceProfile, Zebra, cllr, cllr_cal, cllr_min, d_ece, d_ece_oracle, ece
+from pipeline.metrics.information import ece_profile, l_w_ceiling, prior_entropy, tag, z_function, zebra
 from pipeline.metrics.linkability import PiLinkCurve, d_sys, pi_link, pi_link_by_speaker, pi_link_curve
 from pipeline.metrics.linkability import pi_sing, pi_sing_chance
 from pipeline.metrics.local_disclosure import Lid, LidChance, Slope, SpeakerSlopes, exceedance, lid, lid_ceiling

@@ -8,14 +8,8 @@ import torch
 
 
 class AngularMargin(torch.nn.Module):
-    """Cosines to one direction a class, and the cross entropy in which the true class must win by an angle.
-
-    Args:
-        dimension: of the embeddings.
-        classes: how many speakers.
-        margin: angle in radians added to the one between an embedding and its class.
-        scale: of the cosines.
-    """
+    """Cosines to one direction a class, and the cross entropy in which the true class must win by an angle: ``margin`` in radians is
+    added to the one between an embedding and its class, and cosines are multiplied by ``scale``."""
 
     def __init__(self, dimension: int, classes: int, margin: float, scale: float) -> None:
         super().__init__()

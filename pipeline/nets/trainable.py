@@ -87,7 +87,7 @@ class Finetunable(ABC):
     """An extractor whose network can be fine-tuned.
 
     Vectors that the parts below make of one waveform are those that the extractor makes of it alone, to a cosine distance of
-    1e-4.
+    1e-4. By default the network of :meth:`pretrained` has all but that one as methods of its own.
     """
 
     @classmethod
@@ -97,30 +97,34 @@ class Finetunable(ABC):
         :meth:`write`."""
 
     @classmethod
-    @abstractmethod
-    def frames(cls, settings: Any, model: torch.nn.Module, waves: torch.Tensor) -> torch.Tensor:
+    def frames(cls, settings: Any, model: Any, waves: torch.Tensor) -> torch.Tensor:
         """Waveforms float32 [b, n] at 16 kHz to what the trunk takes, [b, time, bands], level and means set as the
         extractor's settings ask."""
+        frames: torch.Tensor = model.frames(waves)
+        return frames
 
     @classmethod
-    @abstractmethod
-    def trunk(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
+    def trunk(cls, model: Any, frames: torch.Tensor) -> torch.Tensor:
         """Frames to what the last block takes, [b, ...]."""
+        hidden: torch.Tensor = model.trunk(frames)
+        return hidden
 
     @classmethod
-    @abstractmethod
-    def last(cls, model: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    def last(cls, model: Any, hidden: torch.Tensor) -> torch.Tensor:
         """What the trunk gave to embeddings float32 [b, d]."""
+        vectors: torch.Tensor = model.last(hidden)
+        return vectors
 
     @classmethod
-    @abstractmethod
-    def learnt(cls, model: torch.nn.Module, layers: str) -> Iterable[torch.nn.Parameter]:
+    def learnt(cls, model: Any, layers: str) -> Iterable[torch.nn.Parameter]:
         """The parameters that learn: of the ``last`` block and what follows it, or ``all``."""
+        parameters: Iterable[torch.nn.Parameter] = model.learnt(layers)
+        return parameters
 
     @classmethod
-    @abstractmethod
-    def write(cls, model: torch.nn.Module, folder: Path) -> None:
+    def write(cls, model: Any, folder: Path) -> None:
         """Write the network's tensors into a folder, as a file that the extractor takes as its weights."""
+        model.write(folder)
 
 
 def find_trainable(extractor: str) -> type[Trainable]:

@@ -82,13 +82,11 @@ def write(
     progress: Callable[[float], None],
     preparation: Preparation = Preparation(),  # noqa: B008 (a frozen value)
 ) -> None:
-    """Decode the files of a manifest's rows into one file, in order of speaker and digest of the audio.
+    """Decode the files of a manifest's rows into two files of a folder, in order of speaker and digest of the audio.
 
     Args:
-        folder: where the two files go.
         rows: columns utterance, speaker, sex, sha256, path; and ``recording``, ``draw`` and ``own`` where they are not each
             utterance itself, 0 and true.
-        threads: files that are decoded at a time.
         progress: called with seconds of audio done.
         preparation: what is done to a recording first. One of zeros alone stays as it is: trainers know what is silent.
     """

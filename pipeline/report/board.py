@@ -42,13 +42,7 @@ SIGNED = "Signatures, of which equal ones are comparable (sha256: the first digi
 
 @dataclass(frozen=True)
 class ShownRun:
-    """What is shown of a run.
-
-    Attributes:
-        name: what tells it from the other runs that are shown; '' where there is one.
-        run: the name of its folder.
-        board, differences, diagnostics, rows: its tables.
-    """
+    """What is shown of a run: what tells it from the others ('' of one alone), the name of its folder, and its tables."""
 
     name: str
     run: str
@@ -60,15 +54,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class Board:
-    """The tables of one subset.
-
-    Attributes:
-        subset: its name.
-        sentences: what answers; one a run.
-        first: the answer.
-        further: the other numbers.
-        notes: what a reader needs to know to read them, one sentence each.
-    """
+    """The tables of one subset: the answer with a sentence a run, the other numbers, and what is needed to read them, a sentence each."""
 
     subset: str
     sentences: tuple[str, ...]
@@ -78,12 +64,7 @@ class Board:
 
 
 def make_boards(runs: Sequence[ShownRun], only: Sequence[str] = ()) -> list[Board]:
-    """The tables, the subset to read first at the front.
-
-    Args:
-        runs: those with a leaderboard, named where there are several.
-        only: the subsets that are wanted; none stands for all.
-    """
+    """The tables of runs with a leaderboard, the subset to read first at the front; ``only`` names those that are wanted, none all."""
     together = pd.concat([run.board for run in runs], ignore_index=True) if runs else pd.DataFrame()
     subsets = order_subsets(together) if len(together) else []
     return [_make_board(runs, subset) for subset in subsets if not only or subset in only]
@@ -93,18 +74,18 @@ def _make_board(runs: Sequence[ShownRun], subset: str) -> Board:
     sources = [(run, row) for run in runs for row in list_rows(run.board, subset)]
     rows = [{**row, "run": run.name} for run, row in sources]
     further = _tabulate_further([row for row in rows if not math.isnan(row["d_ece"])])
+    sentences = []
+    for run in runs:
+        if (run.board["subset"] == subset).any():
+            sentence = verdict.write_sentence(run.board, run.differences, subset, run.diagnostics)
+            sentences.append((f"{run.name}: " if run.name else "") + (sentence or f"On {subset}: {NO_SYSTEM}"))
     return Board(
         subset,
-        tuple(_write_sentence(run, subset) for run in runs if (run.board["subset"] == subset).any()),
+        tuple(sentences),
         _tabulate_first(rows),
         further if any(column.numeric for column in further.columns) else Table([], []),
         (*_write_notes(rows), *_name_runs(runs), *_list_signatures(sources)),
     )
-
-
-def _write_sentence(run: ShownRun, subset: str) -> str:
-    sentence = verdict.write_sentence(run.board, run.differences, subset, run.diagnostics)
-    return (f"{run.name}: " if run.name else "") + (sentence or f"On {subset}: {NO_SYSTEM}")
 
 
 def _tabulate_first(rows: Sequence[Row]) -> Table:

@@ -91,13 +91,7 @@ def order_rows(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def make_cell(row: Mapping[Any, Any], marks: Mapping[str, str] | None = None, *, intervals: bool = True) -> Cell:
-    """The cell of a presented row: its value or label, its interval and its marks; a dash where there is none.
-
-    Args:
-        row: a presented one.
-        marks: the mark of each remark on a value.
-        intervals: whether the interval is shown.
-    """
+    """The cell of a presented row: its value or label, its interval and its marks (``marks`` by remark); a dash where there is none."""
     unit = str(row["unit"])
     text = str(row["label"]) if pd.isna(row["value"]) and row["label"] else format_number(row["value"], unit)
     note = (marks or {}).get(str(row["remark"]), "") if text != DASH else ""
@@ -110,14 +104,8 @@ def make_cell(row: Mapping[Any, Any], marks: Mapping[str, str] | None = None, *,
 def summarise(
     rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool = False, cautions: bool = True
 ) -> list[Table]:
-    """The compact tables of the families that have rows, and one of metrics that no family declares.
-
-    Args:
-        rows: of results.
-        systems: their order.
-        intervals: whether they are shown.
-        cautions: whether what families say of metrics is among the notes.
-    """
+    """The compact tables of the families that have rows, and one of metrics that no family declares; ``cautions`` says whether what
+    families say of metrics is among the notes."""
     if not len(rows):
         return []
     rows = present_rows(rows)

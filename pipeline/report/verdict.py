@@ -80,16 +80,6 @@ def format_percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def complete_row(row: Row) -> dict[str, Any]:
-    """A row of the leaderboard with what it shows: the lowest EER and the corrected D_ECE, of older runs those of the strongest attack."""
-    complete = dict(row)
-    if math.isnan(row["lowest_eer"]):
-        complete |= {f"lowest_eer{end}": row[f"eer{end}"] for end in ("", "_low", "_high")}
-    if math.isnan(row["d_ece_corrected"]):
-        complete["d_ece_corrected"] = row["d_ece"]
-    return complete
-
-
 def describe_difference(row: Row) -> str:
     """One difference as a sentence; its numbers are B minus A."""
     where = f"On {row['subset']}, " + (
@@ -168,7 +158,7 @@ def find_verdicts(
     board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame
 ) -> list[Verdict]:
     """What is shown of each anonymised system that has a number, in the order of the leaderboard."""
-    rows = [complete_row(row) for row in results.records(board) if row["subset"] == subset]
+    rows = [row for row in results.records(board) if row["subset"] == subset]
     valued = [row for row in rows if not math.isnan(row["d_ece"])]
     unprotected = [row for row in valued if not row["anonymised"]]
     return [_judge_system(row, unprotected, differences, diagnostics) for row in valued if row["anonymised"]]
@@ -383,9 +373,7 @@ def _describe_step(first: Verdict, other: Verdict, differences: pd.DataFrame) ->
 
 def _list_untried(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """What was not tried: an attacker who enrols protected speech, and the checks of the attacks."""
-    # A run of an older version does not say which attacks there were.
-    described = [verdict for verdict in verdicts if verdict.row["lowest_eer_attack"]]
-    without = [verdict.system for verdict in described if not verdict.row["pp_attack"]]
+    without = [verdict.system for verdict in verdicts if not verdict.row["pp_attack"]]
     if without:
         yield NO_PROTECTED.format(of="" if len(without) == len(verdicts) else f" of {join_words(without)}")
     unchecked = next((str(verdict.row["unchecked"]) for verdict in verdicts if verdict.row["unchecked"]), "")

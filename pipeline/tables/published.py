@@ -76,15 +76,6 @@ class Printed:
         """Where it is printed, in short: of a repository its name, of a path its last part."""
         return f"{self.source.rpartition('/')[2]}, {self.table.rpartition('/')[2]}"
 
-    @property
-    def described(self) -> str:
-        """What the number is, in a few words."""
-        number = self.identity
-        words = (
-            number.metric, number.variant, number.subset, number.condition, number.system, number.attacker, number.extractor,
-        )  # fmt: skip
-        return " ".join(word for word in words if word)
-
 
 def ends(text: str, rule: str) -> Ends:
     """Ends of what may have been printed as ``text``, both included: ``0.12`` rounded is 0.115 to 0.125, cut it is 0.12 to 0.13.

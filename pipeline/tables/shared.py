@@ -13,6 +13,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,7 @@ class SharedTable:
         return pa.concat_tables([empty, *self._pieces(names).values()])
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows.
-
-        Raises:
-            OSError: they cannot be written.
-        """
+        """Add rows; raises OSError where they cannot be written."""
         if len(rows):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write(rows)
@@ -69,11 +66,7 @@ class SharedTable:
                 self.merge()
 
     def merge(self) -> None:
-        """Put all pieces into one, each key once.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Put all pieces into one, each key once; raises OSError where it cannot be written."""
         pieces = self._pieces(self.schema.names)
         if not pieces:
             return
@@ -117,7 +110,8 @@ class SharedTable:
                         pieces[name] = self._piece(name, columns)
                     except _Damaged as error:
                         bad[name] = str(error)
-                        self._set_aside(name)
+                        with suppress(OSError):
+                            (self.folder / name).replace(self.folder / f"{name}.damaged")
                     except OSError as error:
                         if error.errno not in (errno.ENOENT, errno.ESTALE):
                             bad[name] = error.strerror or str(error)
@@ -125,13 +119,8 @@ class SharedTable:
                 break
         if bad:
             name, reason = next(iter(bad.items()))
-            log.warning(
-                "%d of the pieces in %s cannot be used, first %s (%s): what they held is made again",
-                len(bad),
-                self.folder,
-                name,
-                reason,
-            )
+            what = "%d of the pieces in %s cannot be used, first %s (%s): what they held is made again"
+            log.warning(what, len(bad), self.folder, name, reason)
         return pieces
 
     def _piece(self, name: str, columns: list[str]) -> pa.Table:
@@ -146,22 +135,14 @@ class SharedTable:
         except pa.ArrowException as error:
             raise _Damaged("it is no Parquet file") from error
 
-    def _set_aside(self, name: str) -> None:
-        try:
-            (self.folder / name).replace(self.folder / f"{name}.damaged")
-        except OSError:
-            return
-
 
 class _Damaged(Exception):
     """A piece that is not what was written."""
 
 
 def _remove(path: Path) -> None:
-    try:
+    with suppress(OSError):  # somebody else did, or owns it
         path.unlink()
-    except OSError:  # somebody else did, or owns it
-        return
 
 
 def age(path: Path) -> float:

@@ -109,14 +109,8 @@ def default_models() -> Path:
 
 
 def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str] = ()) -> str:
-    """The command line that gets the weights which the settings of a component ask for.
-
-    Args:
-        group: of the configuration, ``extractor`` for instance.
-        settings: of the component.
-        models: the configuration's ``paths.models``.
-        fields: settings that say which weights; they are named where they differ from their defaults.
-    """
+    """The command line that gets the weights which the settings of a component of a group (``extractor``) ask for; ``fields`` are
+    settings that say which weights, and are named where they differ from their defaults."""
     words = ["voice-privacy", "fetch-models", f"{group}=[{settings.name}]"]
     chosen = settings.model_dump(include=set(fields), exclude_defaults=True)
     words += [f"{group}.{settings.name}.{name}={chosen[name]}" for name in fields if name in chosen]
@@ -126,12 +120,7 @@ def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str]
 
 
 def make_unreadable(error: OSError, where: str | Path) -> ModelMissing:
-    """That weights are on this machine and may not be read, with what mends it.
-
-    Args:
-        error: as it was raised.
-        where: the file or folder, unless the error names one.
-    """
+    """That weights are on this machine and may not be read, with what mends it; ``where``, unless the error names a place."""
     place = str(error.filename or where)
     cause, remedy = explain_errno(error.errno, place, "paths.models")
     return ModelMissing(f"weights cannot be read: {error.strerror or error}", where=place, cause=cause, remedy=remedy)

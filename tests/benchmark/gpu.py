@@ -230,6 +230,11 @@ def pyin(bench: Bench) -> list[Figure]:
     speed = audio / bench.seconds(lambda: there.extract(waves))
     figures = [figure("pyin", speed, "xRT", f"{audio:.0f} s at once", 20_000)]
     if bench.device != "cpu":
+        from pipeline.extractors.f0.pyin_torch import Batched
+
+        graphs = Batched(there.tracker, bench.device, graphs=True)
+        speed = audio / bench.seconds(lambda: graphs.track(waves))
+        figures.append(figure("pyin_graphs", speed, "xRT", "the same with CUDA graphs"))
         here = Extractor(F0Settings(), None, "cpu", bench.threads)
         some = waves[: len(bench.rendered)]
         same, counted = _shared(there.extract(some), here.extract(some))

@@ -17,7 +17,6 @@ import pytest
 from pipeline import cli, metrics
 from pipeline.report import runs as merged
 from pipeline.tables import results
-from tests import toy
 from tests.e2e.test_answers import EACH, MEAN, SPEAKERS, given
 
 Command = Callable[..., tuple[int, str, str]]
@@ -231,24 +230,3 @@ def test_a_merged_report_calls_runs_by_what_differs(made: Runs, command: Command
         assert set(zip(table["run"], table["run_id"])) == {(one.label, one.run_id) for one in several.runs}
     alone = merged.read([made.first.resolve()])
     assert set(alone.leaderboard["run"]) == {""} and alone.systems and alone.runs[0].label == ""
-
-
-@pytest.mark.slow
-def test_two_versions_of_a_setting_and_two_extractors_on_speech(command: Command, tmp_path: Path) -> None:
-    data = toy.corpus(tmp_path / "toy", speakers=14, utterances=4)
-    common = (f"dataset.root={data}", "attacker=[ignorant]", "extractor=[ge2e]", "metric=[asv]", "diagnostics=false", "paths.root=speech",
-              "report.replicates=0")  # fmt: skip
-    pages = []
-    other = ("~extractor.ge2e", "+extractor.kept={name: ge2e, level: keep}", "system=[original,b2r]")
-    for more in (("system=[original,b2]",), ("system=[original,b2]", "system.b2.alpha=0.9"), other):
-        status, out, err = command(*common, *more)
-        assert status == 0, err
-        pages.append(Path(out.splitlines()[-1]).parent)
-    out = compared(command, pages[0], pages[1])
-    assert "system.b2.alpha: 0.8 / 0.9" in out and "(alpha=0.9)" in out and "The same scores" in out
-    assert cells(out, "toy_trials_f", "b2", "each run under its strongest attack")[4] != "–"
-    assert "Rows with equal signatures that differ, A / B" in out and "cllr_min toy_trials_f b2 OP" in out
-    out = compared(command, pages[0], pages[2])
-    assert "extractor: ge2e / kept" in out and "(ge2e)" in out and "(kept)" in out
-    assert "A: ignorant: ge2e, cosine" in out and "B: ignorant: kept, cosine" in out
-    assert cells(out, "toy_trials_f", "b2 / b2r", "each run under its strongest attack")[0] == "b2"

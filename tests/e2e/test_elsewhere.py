@@ -12,7 +12,7 @@ import yaml
 
 from pipeline import audio, evaluation
 from pipeline.engine.store import Store
-from pipeline.evaluation import job_files
+from pipeline.evaluation import submit
 from pipeline.tables import status
 from tests import paper, toy
 from tests.paper import Job, Paper
@@ -68,7 +68,7 @@ def states(*runs: Path) -> list[str]:
 
 def ordered(run: Path, job: Job) -> list[str]:
     """The short names of the tasks of a job."""
-    order = job_files.read_order(run, job.part.number)
+    order = submit.read_order(run, job.part.number)
     return [] if job.part.part is None else order.ordered[job.part.part]
 
 

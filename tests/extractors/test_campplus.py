@@ -247,20 +247,6 @@ def test_the_level_is_that_of_the_settings(small: Path) -> None:
     assert distance(levelled.vector, louder.vector) > 1e-6
 
 
-@pytest.mark.parametrize(
-    ("wave", "reason"),
-    [
-        (np.zeros(0, np.float32), "no samples"),
-        (np.zeros(16_000, np.float32), "silent"),
-        (np.array([0.1, np.inf] * 8000, np.float32), "NaN"),
-    ],
-)
-def test_unusable_audio_has_weight_zero_and_a_reason(wave: np.ndarray, reason: str, small: Path) -> None:
-    bad, good = vectors(campplus.CampplusSettings(), small, [wave, noise(16_000)])
-    assert reason in bad.reason and bad.weight == 0 and bad.vector.shape == (7,) and not bad.vector.any()
-    assert good.weight == 1 and good.reason == ""
-
-
 def test_level_below_silence_is_said_before_it_is_raised(small: Path) -> None:
     quiet, loud = noise(16_000, gain=1e-6), noise(16_000, gain=1e-4)
     assert embedding.level_dbfs(quiet) < embedding.SILENCE_DBFS < embedding.level_dbfs(loud)

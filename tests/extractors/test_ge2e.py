@@ -121,13 +121,6 @@ def test_a_long_file_goes_through_in_blocks_to_the_same_vector(
     assert 1 - whole.vector @ blocks.vector < 1e-6
 
 
-def test_a_vector_does_not_depend_on_its_neighbours(extractor: ge2e.Extractor) -> None:
-    waves = [noise(seconds, seed) for seed, seconds in enumerate([0.05, 5.0, 1.0, 2.2])]
-    together = extractor.extract(waves)
-    for wave, feature in zip(waves, together, strict=True):
-        assert np.array_equal(extractor.extract([wave])[0].vector, feature.vector)
-
-
 @pytest.mark.parametrize(
     ("level", "moves"), [("normalise", (False, False)), ("raise_only", (False, True)), ("keep", (True, True))]
 )

@@ -74,17 +74,6 @@ def test_histograms_count_the_active_codes(extractor: phones.Extractor) -> None:
         np.testing.assert_allclose(feature.vector, histogram(codes), atol=1e-7)
 
 
-def test_alone_and_among_others(extractor: phones.Extractor, folder: Path) -> None:
-    waves = [wave(index, seconds=0.5 + 5 * index) for index in range(4)]
-    together = extractor.extract(waves)
-    backwards = extractor.extract(waves[::-1])[::-1]
-    single = build(folder, 1)
-    for one, a, b in zip(waves, together, backwards, strict=True):
-        alone = single.extract([one])[0]
-        assert alone.vector.tobytes() == a.vector.tobytes() == b.vector.tobytes()
-        assert alone.weight == a.weight == b.weight
-
-
 @pytest.mark.parametrize("count", [1, 3, 20, 97])
 def test_segments_are_uniform_runs_of_the_joined_active_codes(extractor: phones.Extractor, count: int) -> None:
     waves = [wave(1, 0, 2.0), np.zeros(0, np.float32), wave(1, 1, 3.3), np.zeros(8000, np.float32), wave(1, 2, 1.1)]

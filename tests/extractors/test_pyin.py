@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -227,11 +226,3 @@ def test_impossible_settings():
         Tracker(8000, fmin=500, fmax=450)
     with pytest.raises(ValueError, match="frame"):
         Tracker(8000, frame=100)
-
-
-def test_threads_give_the_same():
-    waves = [make_utterance(make_speaker(4, n), 4, 0, 1.0, 8000).wave for n in range(8)]
-    tracker = Tracker(8000, frame=256, mode="srd")
-    alone = [tracker.track(wave).state.tobytes() for wave in waves]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda wave: tracker.track(wave).state.tobytes(), waves)) == alone

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -101,6 +103,7 @@ def test_cuts_do_not_show(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pyin_torch, "STEPS", 5)
     monkeypatch.setattr(pyin_torch, "BLOCK", 24)
     assert_same(batched(tracker, frames=700).track(waves), expected)
+    assert_same(pyin_torch.track_many(tracker, waves[::-1], "cpu", frames=700), expected[::-1])
 
 
 def test_difference_equals_the_direct_sums():
@@ -181,13 +184,38 @@ def test_out_of_memory_halves_the_batch(monkeypatch: pytest.MonkeyPatch, caplog:
     assert_same(Batched(tracker, "cpu").track(waves), [tracker.track(wave) for wave in waves])
 
 
+def test_graphs_need_a_gpu():
+    assert not batched(Tracker(8000, frame=256), graphs=True).graphs
+
+
+def test_replayed_steps_are_the_same(monkeypatch: pytest.MonkeyPatch):
+    """The copies around a recorded graph, whose replay is simulated by taking the steps again."""
+    waves, tracker = spoken(40), Tracker(8000, frame=256)
+    one = batched(tracker)
+    replays = []
+
+    class Graph:
+        def replay(self) -> None:
+            ((_, values, first),) = [entry for entry in one._recorded.values() if entry[0] is self]
+            one._steps(values, first)
+            replays.append(values.shape[1])
+
+    nothing = {"device": lambda device: nullcontext(), "graph": lambda graph: nullcontext()}
+    fake = SimpleNamespace(CUDAGraph=Graph, synchronize=lambda device: None, **nothing)
+    monkeypatch.setattr(pyin_torch.torch, "cuda", fake)
+    one.graphs = True
+    assert_same(one.track(waves), [tracker.track(wave) for wave in waves])
+    assert len(replays) > 5 and set(replays) == {32, 64}
+
+
 @pytest.mark.gpu
-def test_equals_numba_on_a_gpu(speech: Path):
+@pytest.mark.parametrize("graphs", [False, True])
+def test_equals_numba_on_a_gpu(graphs: bool, speech: Path):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     waves = [*spoken(40), *recorded(speech), np.zeros(0), np.zeros(8000), np.random.default_rng(0).normal(size=8000)]
     tracker = Tracker(8000, frame=248, mode="srd", **OURS)
-    found = Batched(tracker, "cuda").track(waves)
+    found = Batched(tracker, "cuda", graphs=graphs).track(waves)
     expected = [tracker.track(wave) for wave in waves]
     voiced = np.concatenate([one.voiced == other.voiced for one, other in zip(found, expected, strict=True)])
     states = np.concatenate(

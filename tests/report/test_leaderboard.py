@@ -248,8 +248,6 @@ def test_the_least_reassuring_of_several_comparisons_with_unprotected_speech_cou
         ({"unchecked": "diagnostics=false"}, "Whether the attacks were strong enough was not checked (diagnostics=false)."),
         ({"d_ece_low": NAN, "d_ece_high": NAN}, "D_ECE 0.100 bit. Unprotected"),
         ({"lowest_eer_low": NAN, "lowest_eer_high": NAN}, f"EER 22.0 % (lowest of 6 attacks, {LAZY})"),
-        ({"d_ece_corrected": NAN}, "D_ECE 0.120 bit (0.050"),
-        ({"lowest_eer": NAN, "lowest_eer_attack": ""}, "EER 25.0 % (95 % interval 20.0 to 30.0; lowest of 6 attacks, semi_informed: ecapa, plda, adapted)"),
     ],
 )  # fmt: skip
 def test_what_else_the_sentence_says(changed: dict[str, Any], words: str) -> None:

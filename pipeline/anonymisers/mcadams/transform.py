@@ -170,19 +170,13 @@ def poles(filters: np.ndarray) -> np.ndarray:
     roots, good = _aberth(filters)
     for k in np.flatnonzero(~good):
         if np.isfinite(filters[k]).all():
-            exact = _eigenvalues(filters[k])
+            companion = np.eye(filters.shape[1] - 1, k=-1)
+            companion[0] = -filters[k][1:]
+            exact = np.linalg.eigvals(companion).astype(complex)
             roots[k] = np.where(np.abs(exact.imag) < SNAP, exact.real, exact)
         else:
             roots[k] = np.nan
     return roots
-
-
-def _eigenvalues(a: np.ndarray) -> np.ndarray:
-    size = len(a) - 1
-    companion = np.zeros((size, size))
-    companion[0] = -a[1:]
-    companion[1:, :-1] = np.eye(size - 1)
-    return np.linalg.eigvals(companion).astype(complex)
 
 
 @compiled

@@ -41,12 +41,8 @@ Start = Literal["moments", "kaldi"]
 
 # Below this ratio of its eigenvalues, a covariance is recorded as near-singular: Kaldi's ivector-compute-lda floors them.
 SINGULAR = 1e-6
-
-
 # Variance that is this small beside the whole is rounding of float32 vectors, not a difference between recordings.
 NO_SPREAD = 1e-12
-
-
 BLOCK = 8192
 
 
@@ -241,7 +237,13 @@ def train(
         "start": start,
         "log_likelihood": course.log_likelihood,
         "objective": course.objective,
-        "regularisation": chosen | _describe_covariance(data, values),
+        "regularisation": {
+            **chosen,
+            "near_singular": bool(values[0] < SINGULAR * values[-1]),
+            "degrees_of_freedom": data.freedom,
+            "smallest_eigenvalue": float(max(values[0], 0)),
+            "largest_eigenvalue": float(values[-1]),
+        },
         "length_normalise": length_normalise,
         "between_to_within": [float(value) for value in model.psi],
     }
@@ -255,16 +257,6 @@ def _refuse_singular(vectors: np.ndarray, data: Statistics, values: np.ndarray) 
         cause="too few vectors a speaker, or dimensions that depend on each other",
         remedy="train on more, or leave regularisation to be found from the data (null)",
     )
-
-
-def _describe_covariance(data: Statistics, values: np.ndarray) -> dict[str, Any]:
-    """Facts on the covariance within speakers, of which ``values`` are the eigenvalues, ascending."""
-    return {
-        "near_singular": bool(values[0] < SINGULAR * values[-1]),
-        "degrees_of_freedom": data.freedom,
-        "smallest_eigenvalue": float(max(values[0], 0)),
-        "largest_eigenvalue": float(values[-1]),
-    }
 
 
 def full_rank(data: Statistics, values: np.ndarray) -> bool:

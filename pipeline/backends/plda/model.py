@@ -119,8 +119,7 @@ def llr(psi: np.ndarray, enrolled: np.ndarray, counts: np.ndarray, trials: np.nd
 
     Args:
         psi: [k] variances between speakers, where those within are 1.
-        enrolled: [m, k] mean of each model's vectors, mapped.
-        counts: [m] how many vectors that is the mean of, >= 1.
+        enrolled, counts: [m, k] mean of each model's vectors, mapped, and [m] of how many, >= 1.
         trials: [n, k] vectors, mapped.
     """
     kinds, kind = np.unique(counts, return_inverse=True)

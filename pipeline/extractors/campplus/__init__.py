@@ -7,7 +7,7 @@ MIT licence. Its training data is not stated: it may have heard the speakers tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -153,21 +153,6 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
         with torch.autocast(waves.device.type, enabled=False):
             frames: torch.Tensor = model.front_end(waves)
         return frames
-
-    @classmethod
-    def trunk(cls, model: Any, frames: torch.Tensor) -> torch.Tensor:
-        hidden: torch.Tensor = model.trunk(frames)
-        return hidden
-
-    @classmethod
-    def last(cls, model: Any, hidden: torch.Tensor) -> torch.Tensor:
-        vectors: torch.Tensor = model.last(hidden)
-        return vectors
-
-    @classmethod
-    def learnt(cls, model: Any, layers: str) -> Iterable[torch.nn.Parameter]:
-        parameters: Iterable[torch.nn.Parameter] = model.parameters() if layers == "all" else model.last_parameters()
-        return parameters
 
     @classmethod
     def write(cls, model: torch.nn.Module, folder: Path) -> None:

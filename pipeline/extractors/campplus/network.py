@@ -350,9 +350,9 @@ class CAMPPlus(nn.Module):
             hidden = part(hidden)
         return hidden.float()
 
-    def last_parameters(self) -> list[nn.Parameter]:
-        """The parameters behind the trunk."""
-        return list(self.xvector[self._last :].parameters())
+    def learnt(self, layers: str) -> list[nn.Parameter]:
+        """All parameters, or those behind the trunk."""
+        return list((self if layers == "all" else self.xvector[self._last :]).parameters())
 
     @property
     def _last(self) -> int:

@@ -55,17 +55,11 @@ class Extractor(SpeechBrainExtractor):
 
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
-        """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
         from pipeline.nets import speechbrain_networks as networks
 
         model, arguments = networks.build_ecapa(dict(state))
-        packed = networks.PackedEcapa(model, dtype)
-        return (
-            packed,
-            int(arguments["input_size"]),
-            int(arguments["lin_neurons"]),
-            networks.count_least_ecapa_frames(arguments),
-        )
+        least = networks.count_least_ecapa_frames(arguments)
+        return networks.PackedEcapa(model, dtype), arguments["input_size"], arguments["lin_neurons"], least
 
     @classmethod
     def untrained(cls, sizes: Sizes) -> torch.nn.Module:

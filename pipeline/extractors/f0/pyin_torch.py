@@ -34,6 +34,13 @@ BLOCK = 16
 logger = logging.getLogger(__name__)
 
 
+def track_many(
+    tracker: Tracker, waves: Sequence[np.ndarray], device: str, frames: int = FRAMES, graphs: bool = False
+) -> list[Pitch]:
+    """Pitch of waveforms, each [n], as ``tracker.track`` finds it; see :class:`Batched`."""
+    return Batched(tracker, device, frames, graphs).track(waves)
+
+
 class Batched:
     """A tracker on a device.
 
@@ -44,8 +51,20 @@ class Batched:
         frames: how many frames a batch has at most; halved, with a line in the log, when the device runs out of memory.
     """
 
-    def __init__(self, tracker: Tracker, device: str, frames: int = FRAMES, few: int = FEW) -> None:
+    def __init__(
+        self, tracker: Tracker, device: str, frames: int = FRAMES, graphs: bool = False, few: int = FEW
+    ) -> None:
+        """
+        Args:
+            tracker: pYIN and its settings.
+            device: of torch.
+            frames: see the class.
+            graphs: record the steps forward as CUDA graphs, for batches so small that launches cost more than the work.
+            few: see the class.
+        """
         self.tracker, self.device, self.frames, self.few = tracker, torch.device(device), frames, few
+        self.graphs = graphs and self.device.type == "cuda"
+        self._recorded: dict[int, tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
         thresholds, prior = threshold_prior(tracker.beta_parameters)
         self.thresholds, self.prior = self._tensor(thresholds), self._tensor(prior)
         most = (tracker.longest - tracker.shortest + 1) // 2 + 2
@@ -84,6 +103,7 @@ class Batched:
                         batch_pitches = self._track(chosen)
                 except torch.OutOfMemoryError:
                     self.frames = sum(self._cost(wave) for wave in chosen) // 2
+                    self._recorded.clear()
                     logger.warning(
                         "pYIN: out of memory on %s; batches of %d frames from here", self.device, self.frames
                     )
@@ -242,7 +262,10 @@ class Batched:
         bounds = [*bases.tolist(), len(trellis)]
         for number, width in enumerate(widths.tolist()):
             block = trellis[bounds[number] : bounds[number + 1]].view(-1, width, 2, self.count)
-            self._steps(block if number else block[1:], before[:width])
+            if self.graphs and number and len(block) == STEPS:
+                self._replay(block, before[:width])
+            else:
+                self._steps(block if number else block[1:], before[:width])
             before = block[-1]
 
     def _steps(self, block: torch.Tensor, before: torch.Tensor) -> None:
@@ -256,6 +279,24 @@ class Batched:
             reached = torch.amax(windows + self.band, 2)
             now += torch.maximum(reached, moved[:, 2].amax((1, 2), keepdim=True))
             before = now
+
+    def _replay(self, block: torch.Tensor, before: torch.Tensor) -> None:
+        """:meth:`_steps` as a recorded graph, of as many files as this and up to 31 idle ones."""
+        files = -(-block.shape[1] // 32) * 32
+        if files not in self._recorded:
+            values = block.new_zeros(STEPS, files, 2, self.count)
+            first = values.new_zeros(values.shape[1:])
+            self._steps(values[:1], first)
+            torch.cuda.synchronize(self.device)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.device(self.device), torch.cuda.graph(graph):
+                self._steps(values, first)
+            self._recorded[files] = graph, values, first
+        graph, values, first = self._recorded[files]
+        values[:, : block.shape[1]] = block
+        first[: block.shape[1]] = before
+        graph.replay()
+        block.copy_(values[:, : block.shape[1]])
 
     def _backward(
         self, trellis: torch.Tensor, counts: np.ndarray, bases: np.ndarray, widths: np.ndarray

@@ -150,12 +150,9 @@ class Network(nn.Module):
     """The whole for training.
 
     Args:
-        n_mels: mel bands.
         channels: of the encoder and the decoder.
-        n_codes: size of the codebook.
         dimension: of a code.
-        speakers: whom the decoder knows.
-        speaker_dimension: of what it is told of a speaker.
+        speakers, speaker_dimension: how many the decoder knows, and the size of what it is told of one.
         decay, restart: of the codebook, see :class:`Quantiser`.
     """
 

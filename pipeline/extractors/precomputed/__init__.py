@@ -35,7 +35,7 @@ class PrecomputedSettings(ComponentSettings):
     """Where the vectors are.
 
     Attributes:
-        vectors: a file, a folder or a list of them (see :func:`pipeline.extractors.precomputed.files.read`) by the label of the system whose speech the
+        vectors: a file, a folder or a list of them (see :func:`pipeline.extractors.precomputed.files.read_vectors`) by the label of the system whose speech the
             vectors are of: ``original``, ``b2``, ...; ``b2r@2`` are those of the second run of the random system b2r. A back
             end that is trained finds the vectors of the training utterances in the same files. Files stay out of keys: ids
             and vectors enter them. ``found`` takes those that a challenge's own evaluation left in its ``exp`` (``dataset=vpc``).

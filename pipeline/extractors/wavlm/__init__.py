@@ -18,9 +18,9 @@ features of similarity rank disclosure.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -201,31 +201,6 @@ class Extractor(SourcedWeights, EmbeddingExtractor, Finetunable):
         network = _load(settings, weights)
         network.begin()
         return network.eval()
-
-    @classmethod
-    def frames(cls, settings: WavlmSettings, model: torch.nn.Module, waves: torch.Tensor) -> torch.Tensor:
-        """Waveforms [b, n] to samples [b, n, 1]: WavLM has no bands, and its level is set here or inside the trunk."""
-        return cast("Network", model).frames(waves)
-
-    @classmethod
-    def trunk(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
-        """Samples [b, n, 1] to statistics over time [b, s]."""
-        return cast("Network", model).trunk(frames)
-
-    @classmethod
-    def last(cls, model: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-        """Statistics [b, s] to embeddings [b, d]; ``embedding_normalisation`` is none of the network's business."""
-        return cast("Network", model).last(hidden)
-
-    @classmethod
-    def learnt(cls, model: torch.nn.Module, layers: str) -> Iterable[torch.nn.Parameter]:
-        """What makes embeddings of statistics; or all, WavLM among it but for ``ssl_ecapa``, which never trains it."""
-        return cast("Network", model).learnt(layers)
-
-    @classmethod
-    def write(cls, model: torch.nn.Module, folder: Path) -> None:
-        """Write a folder of the same layout; a WavLM that got a head is written as ``w_nt``."""
-        cast("Network", model).write(folder)
 
 
 def _unusable(wave: np.ndarray) -> str:

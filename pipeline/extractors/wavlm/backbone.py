@@ -257,14 +257,8 @@ def list_layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
 
 
 def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapping[str, torch.Tensor] | None) -> None:
-    """Write a WavLM as ``config.json`` and ``model.safetensors``.
-
-    Args:
-        model: whose tensors are written.
-        folder: an existing folder.
-        more: values for the configuration.
-        beside: tensors that go with it, which puts ``wavlm.`` before the names of its own; None for a WavLM alone.
-    """
+    """Write a WavLM as ``config.json``, with some more values, and ``model.safetensors``; tensors ``beside`` it put ``wavlm.`` before
+    the names of its own (None for a WavLM alone)."""
     config = json.loads(model.config.to_json_string(use_diff=False)) | dict(more)
     # The version that wrote a file is none of its content.
     config.pop("transformers_version", None)

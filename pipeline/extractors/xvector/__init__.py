@@ -35,17 +35,11 @@ class Extractor(SpeechBrainExtractor):
 
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
-        """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
         from pipeline.nets import speechbrain_networks as networks
 
         model, arguments = networks.build_xvector(dict(state))
-        packed = networks.PackedXvector(model, dtype)
-        return (
-            packed,
-            int(arguments["in_channels"]),
-            int(arguments["lin_neurons"]),
-            networks.count_least_xvector_frames(arguments),
-        )
+        least = networks.count_least_xvector_frames(arguments)
+        return networks.PackedXvector(model, dtype), arguments["in_channels"], arguments["lin_neurons"], least
 
     @classmethod
     def untrained(cls, sizes: Sizes) -> torch.nn.Module:

@@ -99,9 +99,8 @@ def make_answer(evaluation: runs.Evaluation) -> Answer | None:
 
 def _label_rows(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
-    records = results.records(table)
-    shown = [verdict.complete_row(row) if "lowest_eer" in row else row for row in records]
-    return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in shown]
+    names = [evaluation.name(str(row["system"]), str(row["run_id"])) for row in results.records(table)]
+    return [*results.records(table.assign(label=names))]
 
 
 def _write_sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:

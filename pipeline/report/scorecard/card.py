@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +123,15 @@ def _explain_absence(cell: Printed, rows: Rows) -> str:
 
 
 def _make_line(check: consistency.Check, matches: list[Row], why_not: str, settings: Scorecard) -> Line:
-    cell = check.cell
-    doubt = check.reason if check.verdict in (consistency.CANNOT, consistency.DISAGREE) else ""
     if len(matches) > 1:
-        return Line(cell, consistency.SEVERAL, f"{len(matches)} rows of the run match")
-    row = matches[0] if matches else None
-    line = Line(cell, consistency.NOT_RUN, why_not) if row is None else _compare(cell, row, settings)
-    verdict = line.verdict
-    if doubt and verdict in (consistency.NOT_RUN, consistency.DIFFERS):
-        doubt, verdict = f"{verdict}; {doubt}", check.verdict
-    elif doubt:
-        doubt = f"{check.verdict}: {doubt}"
-    note = "; ".join(filter(None, [doubt, line.note]))
-    return Line(cell, verdict, note, line.row, line.value, line.label, line.low, line.high, line.tolerance)
+        return Line(check.cell, consistency.SEVERAL, f"{len(matches)} rows of the run match")
+    line = _compare(check.cell, matches[0], settings) if matches else Line(check.cell, consistency.NOT_RUN, why_not)
+    if check.verdict not in (consistency.CANNOT, consistency.DISAGREE) or not check.reason:
+        return line
+    if line.verdict in (consistency.NOT_RUN, consistency.DIFFERS):
+        texts = [line.verdict, check.reason, line.note]
+        return replace(line, verdict=check.verdict, note="; ".join(filter(None, texts)))
+    return replace(line, note="; ".join(filter(None, [f"{check.verdict}: {check.reason}", line.note])))
 
 
 def _compare(cell: Printed, row: Row, settings: Scorecard) -> Line:
@@ -215,20 +211,11 @@ MAPPED = {"system": "systems", "extractor": "extractors", "backend": "backends"}
 def _make_ambiguity_fault(cell: Printed, rows: list[Row], settings: Scorecard) -> Fault:
     """What tells rows apart that all stand for one cell."""
     names = (
-        "system",
-        "system_level",
-        "attacker",
-        "extractor",
-        "trained_on",
-        "backend",
-        "variant",
-        "estimator",
-        "input_unit",
-    )
+        "system", "system_level", "attacker", "extractor", "trained_on", "backend", "variant", "estimator", "input_unit",
+    )  # fmt: skip
     apart = {name: sorted({str(row[name]) for row in rows}) for name in names}
-    differing = {name: values for name, values in apart.items() if len(values) > 1} or {
-        "dataset": [str(rows[0]["dataset"])]
-    }
+    differing = {name: values for name, values in apart.items() if len(values) > 1}
+    differing = differing or {"dataset": [str(rows[0]["dataset"])]}
     name, values = next(iter(differing.items()))
     label = cell.get_column(name) if name in MAPPED else ""
     label = settings.names.get(label, label) if name == "system" else label
@@ -247,19 +234,15 @@ def refuse_ambiguous(card: Card, where: Path) -> None:
     Raises:
         ConfigError: with all such cells.
     """
-    if not card.faults:
-        return
-    raise ConfigError(
-        f"several rows of the run stand for one published cell, {len(card.faults)} kinds of them",
-        where=str(where),
-        cause="two labels of the run are the same published system, extractor or back end",
-        remedy="add the override that is named with each: " + _list_remedies(card.faults),
-        faults=card.faults,
-    )
-
-
-def _list_remedies(faults: Iterable[Fault]) -> str:
-    return " ".join(dict.fromkeys(fault.what.partition("say which: ")[2] for fault in faults))
+    if card.faults:
+        overrides = dict.fromkeys(fault.what.partition("say which: ")[2] for fault in card.faults)
+        raise ConfigError(
+            f"several rows of the run stand for one published cell, {len(card.faults)} kinds of them",
+            where=str(where),
+            cause="two labels of the run are the same published system, extractor or back end",
+            remedy=f"add the override that is named with each: {' '.join(overrides)}",
+            faults=card.faults,
+        )
 
 
 def flatten_line(line: Line) -> Mapping[str, Any]:
@@ -289,7 +272,7 @@ class Rows:
         self._index: dict[tuple[str, str, str], list[Row]] = {}
         self._systems = {str(row["system"]) for row in self.rows}
         for row in self.rows:
-            self._index.setdefault(_make_key(row["subset"], row["condition"], row["metric"]), []).append(row)
+            self._index.setdefault((str(row["subset"]), str(row["condition"]), str(row["metric"])), []).append(row)
 
     def has(self, cell: Printed) -> bool:
         """Whether any row is of the system of a cell."""
@@ -313,17 +296,13 @@ class Rows:
         return [] if cell.identity.variant else sorted({str(row["variant"]) for row in self._alike(cell)} - {""})
 
     def _alike(self, cell: Printed) -> list[Row]:
-        among = self._index.get(_make_key(cell.identity.subset, cell.identity.condition, cell.identity.metric), [])
-        return [row for row in among if self._same(cell, row)]
+        key = (cell.identity.subset, cell.identity.condition, cell.identity.metric)
+        return [row for row in self._index.get(key, []) if self._same(cell, row)]
 
     def _same(self, cell: Printed, row: Row) -> bool:
-        card = self.card
+        card, system = self.card, cell.identity.system
         return (
-            stands_for(
-                str(row["system"]),
-                (cell.identity.system, card.names.get(cell.identity.system, cell.identity.system)),
-                card.systems,
-            )
+            stands_for(str(row["system"]), (system, card.names.get(system, system)), card.systems)
             and _fits(cell.identity.extractor, str(row["extractor"]), card.extractors)
             and _fits(cell.identity.backend, str(row["backend"]), card.backends)
             and _fits(cell.identity.attacker, str(row["attacker"]), {})
@@ -349,10 +328,6 @@ def _has_words(row: Row, words: Ours) -> bool:
     return all(str(row[name]) in ("", *texts) for name, texts in of_all) and all(
         str(row[name]) in texts for name, texts in own.items()
     )
-
-
-def _make_key(subset: Any, condition: Any, metric: Any) -> tuple[str, str, str]:
-    return str(subset), str(condition), str(metric)
 
 
 def stands_for(label: str, published: Sequence[str], labels: Mapping[str, Sequence[str]]) -> bool:

@@ -156,19 +156,16 @@ class _Book:
             matches = [[inputs for inputs in part if _locate(inputs) == _locate(first)] for part in parts[1:]]
             if all(matches):
                 groups.append((first, *(part[0] for part in matches)))
-        return sorted(groups, key=lambda inputs: _order_by_nearness(cell, inputs))
+
+        def order(inputs: Sequence[Printed]) -> tuple[bool, bool, int]:
+            digits = min(decimals(other.value) for other in inputs)
+            return _locate(inputs[0]) != _locate(cell), inputs[0].source != cell.source, -digits
+
+        return sorted(groups, key=order)
 
 
 def _locate(cell: Printed) -> tuple[str, str]:
     return cell.source, cell.table
-
-
-def _order_by_nearness(cell: Printed, inputs: Sequence[Printed]) -> tuple[bool, bool, int]:
-    return (
-        _locate(inputs[0]) != _locate(cell),
-        inputs[0].source != cell.source,
-        -min(decimals(cell_.value) for cell_ in inputs),
-    )
 
 
 def _scale(cell: Printed, unit: str) -> Ends | None:
@@ -194,6 +191,10 @@ def _span(function: Callable[..., float | None], *inputs: Ends) -> Ends | None:
 def _describe_inputs(cells: Sequence[Printed]) -> str:
     """Where inputs stand, and what they are, in a few words."""
     return f"{', '.join(cell.value for cell in cells)} of {cells[0].place}"
+
+
+def _describe_result(inputs: Sequence[Printed], result: Ends, scale: float = 1.0) -> str:
+    return f"{_describe_inputs(inputs)} give {scale * result[0]:.4g} to {scale * result[1]:.4g}"
 
 
 def _check_repeated(cell: Printed, book: _Book) -> Iterator[_Result]:
@@ -226,10 +227,6 @@ def _check_normalised(cell: Printed, book: _Book) -> Iterator[_Result]:
             return
 
 
-def _describe_result(inputs: Sequence[Printed], result: Ends, scale: float = 1.0) -> str:
-    return f"{_describe_inputs(inputs)} give {scale * result[0]:.4g} to {scale * result[1]:.4g}"
-
-
 def _check_tag(cell: Printed, book: _Book) -> Iterator[_Result]:
     """The tag of l_w (Nautsch 2020; Noé 2022, Table 1)."""
     if cell.identity.metric != "tag":
@@ -245,16 +242,11 @@ def _check_average(cell: Printed, book: _Book) -> Iterator[_Result]:
     parts = _list_parts(cell)
     if not parts or cell.ends is None:
         return
-    tables = book.together(cell, *({"subset": subset} for subset, _ in parts))
-    for inputs in tables[:1] if tables else []:
-        ends = [_scale(ends_of_input, cell.unit) for ends_of_input in inputs]
-        known_ends = [ends_of_input for ends_of_input in ends if ends_of_input is not None]
-        if len(known_ends) != len(parts):
+    for inputs in book.together(cell, *({"subset": subset} for subset, _ in parts))[:1]:
+        ends = [scaled for other in inputs if (scaled := _scale(other, cell.unit)) is not None]
+        if len(ends) != len(parts):
             continue
-        low, high = (
-            sum(weight * ends_of_input[side] for (_, weight), ends_of_input in zip(parts, known_ends))
-            for side in (0, 1)
-        )
+        low, high = (sum(weight * end[side] for (_, weight), end in zip(parts, ends)) for side in (0, 1))
         text = _describe_result(inputs, (low, high))
         yield _Result(overlap(cell.ends, (low, high)), text, elsewhere=inputs[0].source != cell.source)
 
@@ -337,15 +329,11 @@ def _check_disclosure(cell: Printed, book: _Book) -> Iterator[_Result]:
     for inputs in book.together(cell, *({"metric": name} for name in names)):
         if _locate(inputs[0]) != _locate(cell):
             continue
-        ends = [
-            _scale(ends_of_input, "fraction" if ends_of_input.unit == "%" else ends_of_input.unit)
-            for ends_of_input in inputs
-        ]
-        known_ends = [ends_of_input for ends_of_input in ends if ends_of_input is not None]
-        if len(known_ends) == len(names):
+        own, *ends = (_scale(other, "fraction" if other.unit == "%" else other.unit) for other in (cell, *inputs))
+        known = [end for end in ends if end is not None]
+        if len(known) == len(names):
             of_mean = len(names) > 1
-            result = _span((lambda p, a, n, b: p * a + n * b) if of_mean else (lambda p: 1 - p), *known_ends)
-            own = _scale(cell, "fraction" if cell.unit == "%" else cell.unit)
+            result = _span((lambda p, a, n, b: p * a + n * b) if of_mean else (lambda p: 1 - p), *known)
             if result is not None and own is not None:
                 yield _Result(overlap(own, result), _describe_result(inputs, result))
 

@@ -52,28 +52,24 @@ def fill_view(view: View, card: Card) -> Table:
     ]
     printed: dict[str, Numbers] = {}
     for cell in cells:
+        middle = sum(cell.ends) / 2 if cell.ends is not None else math.nan
         for column in view.columns:
             if column.where and _is_in(column, cell):
-                printed.setdefault(cell.get_column(view.down), {}).setdefault(column.head, _read_print(cell))
-    for numbers in printed.values():
+                number = _Number(middle, cell.value, decimals(cell.value))
+                printed.setdefault(cell.get_column(view.down), {}).setdefault(column.head, number)
+    measured = _measure_systems(view, cells, card) if view.down == "system" else _measure_attacks(view, cells, card)
+    for numbers in (*printed.values(), *measured.values()):
         _add_means(view, numbers)
     lines = [(_name_common(name, card), False, numbers) for name, numbers in printed.items()]
-    if view.down == "system":
-        measured = _measure_systems(view, cells, card)
-        lines += [(_label_system(system, printed, card), True, numbers) for system, numbers in measured.items()]
-    else:
-        lines += [(f"{OURS}{attack}", True, numbers) for attack, numbers in _measure_attacks(view, cells, card).items()]
+    for name, numbers in measured.items():
+        label = _label_system(name, printed, card) if view.down == "system" else f"{OURS}{name}"
+        lines.append((label, True, numbers))
     lines.sort(key=lambda line: _order(line, view))
     heads = [column.head for column in view.columns]
     body = [[name, *(numbers[head].text if head in numbers else DASH for head in heads)] for name, _, numbers in lines]
     first = Column("system" if view.down == "system" else "attacker")
     marked = frozenset(place for place, (_, own, _) in enumerate(lines) if own)
     return Table([first, *(Column(head, "number") for head in heads)], body, view.title, marked=marked)
-
-
-def _read_print(cell: Printed) -> _Number:
-    middle = sum(cell.ends) / 2 if cell.ends is not None else float("nan")
-    return _Number(middle, cell.value, decimals(cell.value))
 
 
 def _add_means(view: View, numbers: Numbers) -> None:
@@ -96,8 +92,6 @@ def _measure_systems(view: View, cells: list[Printed], card: Card) -> dict[str, 
             rows = [row for row in matching.find(example) if row["system"] == system] if example is not None else []
             if example is not None and len(rows) == 1 and (number := _read_row(rows[0], example)) is not None:
                 measured.setdefault(system, {})[column.head] = number
-    for numbers in measured.values():
-        _add_means(view, numbers)
     return measured
 
 
@@ -115,8 +109,6 @@ def _measure_attacks(view: View, cells: list[Printed], card: Card) -> dict[str, 
         for attack, rows in by_attack.items():
             if len(rows) == 1 and (number := _read_row(rows[0], example)) is not None:
                 measured.setdefault(attack, {})[column.head] = number
-    for numbers in measured.values():
-        _add_means(view, numbers)
     return measured
 
 
@@ -305,10 +297,15 @@ def keep(folder: Path, card: Card) -> None:
         "notes": _write_notes(card, True),
         "faults": [str(fault) for fault in card.faults],
         "views": [
-            {"title": view.title, "heads": _name_heads(view), "body": view.body, "ours": sorted(view.marked)}
+            {
+                "title": view.title,
+                "heads": [column.head for column in view.columns],
+                "body": view.body,
+                "ours": sorted(view.marked),
+            }
             for view in _fill_views(card)
         ],
-        "heads": _name_heads(compared),
+        "heads": [column.head for column in compared.columns],
         "numbers": [place for place, column in enumerate(compared.columns) if column.numeric],
         "compared": compared.body,
         "not_run": not_run.body,
@@ -328,10 +325,6 @@ def read_kept(folder: Path) -> dict[str, Any] | None:
     if not isinstance(kept, dict):
         raise run_files.make_changed_error(folder, [FILE])
     return kept
-
-
-def _name_heads(shown: Table) -> list[str]:
-    return [column.head for column in shown.columns]
 
 
 # ----------------------------------------------------------------------------------------------------- on a run's page

@@ -208,7 +208,10 @@ def _read_file(path: Path) -> Scorecard:
 def _apply(card: Scorecard, changes: Changes) -> Scorecard:
     def labels(before: Mapping[str, list[str]], changed: Mapping[str, str]) -> dict[str, list[str]]:
         # What is given replaces: the name itself stands for itself no more (a mark that :mod:`card` knows).
-        return {**before, **{name: [EXACTLY, *_split(text)] for name, text in changed.items()}}
+        return {
+            **before,
+            **{name: [EXACTLY, *filter(None, map(str.strip, text.split(",")))] for name, text in changed.items()},
+        }
 
     tolerances = dict(card.tolerances)
     for metric, value in changes.tolerances.items():
@@ -252,10 +255,6 @@ EXACTLY = "="
 """At the head of labels: these alone, and not the published name."""
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 # ----------------------------------------------------------------------------------------- names on a command line
 
 
@@ -274,12 +273,14 @@ def refuse_unknown(changes: Changes, settings: Scorecard, cells: Iterable[Printe
         names["systems"] |= {cell.identity.system, settings.names.get(cell.identity.system, cell.identity.system)}
         names["extractors"].add(cell.identity.extractor)
         names["backends"].add(cell.identity.backend)
-    faults = [
-        Fault(_describe_unknown(name, sorted(names[kind] - {""})), f"scorecard.{kind}.{name}")
-        for kind, labels in _list_labels(changes)
-        for name in labels
-        if name not in names[kind]
-    ]
+    faults = []
+    for kind, labels in _list_labels(changes):
+        known = sorted(names[kind] - {""})
+        for name in [name for name in labels if name not in names[kind]]:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            what = f"no published name: {hint}there are {', '.join(known) or 'none'}"
+            faults.append(Fault(what, f"scorecard.{kind}.{name}"))
     if faults:
         raise ConfigError(
             "the published tables have no such name",
@@ -305,9 +306,3 @@ def find_unmatched(changes: Changes, rows: Iterable[Mapping[str, Any]]) -> Itera
 
 def _list_labels(changes: Changes) -> tuple[tuple[str, Mapping[str, str]], ...]:
     return ("systems", changes.systems), ("extractors", changes.extractors), ("backends", changes.backends)
-
-
-def _describe_unknown(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"no published name: {hint}there are {', '.join(names) or 'none'}"

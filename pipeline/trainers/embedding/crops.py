@@ -49,8 +49,7 @@ class Crops:
 
     Args:
         settings: resolved ones of the embedding trainer.
-        audio: all utterances.
-        speakers: whose each utterance is.
+        speakers: whose each utterance of the audio is.
         trained: the utterances to train on.
 
     Attributes:
