@@ -1,6 +1,6 @@
 """How small a leak an evaluation would have seen: phantoms that pass unprotected with a probability that is known.
 
-See pipeline/metrics/README.md, section 19.
+See pipeline/metrics/README.md, section 18b.
 
 Some units (utterances, or speakers with all they say) are taken at random and left unprotected: their trials get the scores that
 the original recordings have. Nothing is recorded or extracted anew, so that the leak of the mixture is known exactly. The leak is

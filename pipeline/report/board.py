@@ -156,6 +156,7 @@ def _write_notes(rows: Sequence[Row]) -> Iterator[str]:
         yield "ALID: 0 where nothing is disclosed, in round brackets the most that is possible."
     if any(row["chance"] == "within" for row in rows):
         yield f"{WITHIN} {NOTHING}."
+        yield from verdict.list_limits(rows)
     if any(row["status"] == "partial" for row in rows):
         yield f"{PARTIAL} does not stand on everything that was expected: do not compare."
     yield from _explain_missing(rows)

@@ -101,9 +101,15 @@ def ways(name: str) -> tuple[str, ...]:
     return next((tuple(family.readings) for family in families() if name in family.metrics), ())
 
 
+LEAKS = FigureTable(
+    "leak_curves", ("unit", "share", "d_ece", "power", "threshold"), "Limit of detection", "pipeline.report.leaks:plots",
+    ("subset", "system"),
+)  # fmt: skip
+
+
 def figure_tables() -> list[FigureTable]:
-    """The tables of all families for figures, in the order of figures."""
-    return [table for family in _by_figures() for table in family.figures]
+    """The tables for figures: that of limits of detection, then those of all families, in the order of figures."""
+    return [LEAKS, *(table for family in _by_figures() for table in family.figures)]
 
 
 def row_figures() -> list[RowFigure]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -249,8 +249,9 @@ def write_sentence(
     ]
     if first.unprotected is not None and first.unprotected["chance"] == "within":
         parts.append("The attacks do not recognise unprotected speech either, so that they show nothing.")
-    elif first.row["chance"] == "within" and first.kind == "protects":
+    elif first.row["chance"] == "within":
         parts.append(f"{first.system} is {NOTHING}.")
+    parts += list_limits(verdict.row for verdict in judged)
     ranked = [row for row in results.records(board) if row["subset"] == subset and row["anonymised"]]
     without = [str(row["system"]) for row in ranked if math.isnan(row["d_ece"])]
     if without:
@@ -261,6 +262,20 @@ def write_sentence(
         which = f"the attack on {first.system}" if others else "this attack"
         parts.append(f"Doubt about {which}: {shorten(doubt, longest)}")
     return " ".join(parts)
+
+
+def list_limits(rows: Iterable[Row]) -> Iterator[str]:
+    """How small a leak would have been seen of each system that lies within its null band, as sentences."""
+    for row in rows:
+        if row["chance"] == "within" and row["limit_reason"]:
+            yield f"How small a leak of {row['system']} would have been seen cannot be said: {row['limit_reason']}."
+        elif row["chance"] == "within" and not math.isnan(row["limit"]):
+            share = (
+                f"1 utterance in {int(1 / row['limit'])}"
+                if row["limit"] <= 0.5
+                else f"{format_percent(row['limit'])} % of utterances"
+            )
+            yield f"A leak of {row['system']} would have been seen if {share} had passed unprotected ({format_bits(row['limit_rise'])} bit)."
 
 
 def find_lead(verdicts: Sequence[Verdict]) -> Verdict:

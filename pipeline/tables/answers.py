@@ -1,5 +1,5 @@
 """What a run answers, as tables of its folder, each as parquet and as CSV: ``leaderboard``, ``attacks`` and ``differences``; who is protected
-worst: ``speakers`` and ``worst_overlap``; what leak would have been seen: ``limits`` and ``leak_curves``; and which minimum-EER conditions of a challenge each system meets (parquet alone).
+worst: ``speakers`` and ``worst_overlap``; what leak would have been seen: ``limits``; and which minimum-EER conditions of a challenge each system meets (parquet alone).
 
 What each column means, and its unit, stands in data_manifests/README.md, section 10. Absent numbers are NaN, absent texts ''.
 """
@@ -23,7 +23,7 @@ COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target
 LEADERBOARD = [
     "dataset", "subset", "n_sets", "system", "system_level", "anonymised", "verdict", "withheld", "rank", *ATTACK, "by_set", "n_attacks", "contenders",
     "untried", "unchecked",
-    "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "limit", "limit_rise",
+    "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "limit", "limit_rise", "limit_reason",
     "eer", "eer_low", "eer_high", "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer", "pp_p_chance",
     "l_w", "l_w_ceiling", "tag", "alid_ceiling", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
     "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
@@ -52,7 +52,6 @@ OVERLAP = [
     "jaccard", "jaccard_chance", "p_value", "rank_correlation", "names", "status",
 ]  # fmt: skip
 LIMITS = ["dataset", "subset", "system", "unit", "share", "d_ece", "rise", "threshold", "units", "draws", "reason"]
-CURVES = ["dataset", "subset", "system", "unit", "share", "d_ece", "power"]
 BANDS_FILE = "bands.parquet"
 BANDS = (
     "dataset", "subset", "system", "ranked_by", "attack", "variant", "value", "low", "high", "met", "least", "most", "edges", "status",
@@ -62,13 +61,13 @@ STRONGEST = "strongest attack"
 ANSWERS = ("leaderboard", "attacks", "differences")
 TABLES = {
     "leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERENCES, "speakers": SPEAKERS, "worst_overlap": OVERLAP,
-    "limits": LIMITS, "leak_curves": CURVES,
+    "limits": LIMITS,
 }  # fmt: skip
 FLAGS = {"anonymised", "contends", "baseline", "unprotected", "exact", "strongest", "worst"}
 INTEGERS = {*COUNTS, "rank", "n_compared", "n_utterances", "listed", "shared"}
 TEXTS = {
     "dataset", "subset", "system", "system_level", *ATTACK, "by_set", "verdict", "withheld", "untried", "unchecked", "lowest_eer_attack",
-    "pp_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN), "status", "reason", "interval_reason", "null_reason", "under",
+    "pp_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN), "status", "reason", "interval_reason", "null_reason", "limit_reason", "under",
     "reference", "attack", "reference_attack", "metric", "unit", "sentence", *(f"other_{name}" for name in ATTACK), "speaker",
     "against_median", "original_attack", "before", "sex", "nearest", "doddington", "dunstone_yager",
     *(name for name in UTTERANCES if name.startswith("utterance")), "names",

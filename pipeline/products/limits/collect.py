@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.engine.task import Ref
-from pipeline.products import Collection
+from pipeline.products import FIGURES, Collection
 from pipeline.products.limits.compute import CURVES, LIMITS
 from pipeline.stages.graph import Product
 from pipeline.tables import answers, results
@@ -24,14 +24,15 @@ class Limits(Product):
 
 
 def collect_limits(collected: Collection) -> None:
-    """Add the tables ``limits`` and ``leak_curves``, and the limit over utterances to the rows of the leaderboard that have a number."""
+    """Add the table ``limits``, its curves as a table for a figure, and the limit over utterances to the rows of the leaderboard that have
+    a number."""
     limits: list[dict[str, Any]] = []
-    curves: list[dict[str, Any]] = []
+    curves: list[pd.DataFrame] = []
     for product in collected.graph.select(Limits):
         artefact = collected.outcome.artefact(product.ref)
         about = {name: product.identity[name] for name in ("dataset", "system")}
         limits += [about | row for row in results.records(pd.read_parquet(artefact.path(LIMITS)))]
-        curves += [about | row for row in results.records(pd.read_parquet(artefact.path(CURVES)))]
+        curves.append(pd.read_parquet(artefact.path(CURVES)).assign(system=product.system))
     board = collected.tables["leaderboard"].copy()
     numbered = {
         (str(row["subset"]), str(row["system"])): place
@@ -41,9 +42,13 @@ def collect_limits(collected: Collection) -> None:
     kept = [row for row in limits if (row["subset"], row["system"]) in numbered]
     for row in kept:
         if row["unit"] == "utterance":
-            board.loc[numbered[row["subset"], row["system"]], ["limit", "limit_rise"]] = [row["share"], row["rise"]]
+            columns = ["limit", "limit_rise", "limit_reason"]
+            board.loc[numbered[row["subset"], row["system"]], columns] = [row["share"], row["rise"], row["reason"]]
     collected.tables["leaderboard"] = board
     collected.tables["limits"] = answers.frame("limits", kept)
-    collected.tables["leak_curves"] = answers.frame(
-        "leak_curves", [row for row in curves if (row["subset"], row["system"]) in numbered]
-    )
+    shown = [
+        part[[(subset, system) in numbered for subset, system in zip(part["subset"], part["system"])]]
+        for part in curves
+    ]
+    if sum(map(len, shown)):
+        pd.concat(shown).to_parquet(collected.folder / FIGURES / f"{CURVES}", index=False)

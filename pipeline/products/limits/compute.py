@@ -17,7 +17,7 @@ from pipeline.tables import scores
 
 VERSION = "limits of detection 1"
 
-STRONGEST, LIMITS, CURVES = "rows.parquet", "limits.parquet", "curves.parquet"
+STRONGEST, LIMITS, CURVES = "rows.parquet", "limits.parquet", "leak_curves.parquet"
 """What the strongest attack left, and what is written here."""
 UNITS = {"utterance": "utterance", "speaker": "speaker"}
 """What leaks as a whole, with the column of scores that tells it."""
@@ -47,13 +47,13 @@ def find_limits(attacked: Attacked, work: Work) -> None:
     ``original.SET.NUMBER`` of those on original speech; sets are told by their place.
 
     ``limits.parquet``: subset, unit, threshold (upper end of the null band), share, d_ece and rise of the limit
-    (:class:`pipeline.metrics.phantoms.DetectionLimit`), units, draws, reason. ``curves.parquet``: subset, unit, share, d_ece, power.
+    (:class:`pipeline.metrics.phantoms.DetectionLimit`), units, draws, reason. ``leak_curves.parquet``: subset, unit, share, d_ece, power, threshold.
     """
     strongest = pd.read_parquet(work.input("strongest").path(STRONGEST)).set_index("subset")
     limits: list[dict[str, Any]] = []
     curves: list[pd.DataFrame] = []
     for subset, weights in attacked.subsets.items():
-        row = strongest.loc[subset]
+        row = dict(strongest.loc[subset])
         for unit in UNITS:
             about = {"subset": subset, "unit": unit, "threshold": row["null_high"]}
             try:
@@ -62,12 +62,12 @@ def find_limits(attacked: Attacked, work: Work) -> None:
                 limits.append({**about, "reason": str(error)})
                 continue
             limits.append({**about, **numbers})
-            curves.append(curve.assign(subset=subset, unit=unit))
+            curves.append(curve.assign(**about))
     columns = ["subset", "unit", "threshold", "share", "d_ece", "rise", "units", "draws", "reason"]
     table = pd.DataFrame(limits, columns=columns).astype(dict.fromkeys(columns[2:6], np.float64))
     table["reason"] = table["reason"].fillna("")
     table.to_parquet(work.folder() / LIMITS, index=False)
-    shown = ["subset", "unit", "share", "d_ece", "power"]
+    shown = ["subset", "unit", "share", "d_ece", "power", "threshold"]
     curve = pd.concat(curves) if curves else pd.DataFrame(columns=shown)
     curve[shown].to_parquet(work.folder() / CURVES, index=False)
 

@@ -10,8 +10,8 @@ from pipeline.products import ProductKind
 from pipeline.products.limits import compute
 from pipeline.products.limits.collect import Limits, collect_limits
 from pipeline.products.strongest.collect import StrongestAttack
-from pipeline.stages.averages import list_averages
 from pipeline.stages.plan import Attempt, Plan
+from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK
 
 
@@ -24,8 +24,8 @@ def plan_limits(plan: Plan) -> None:
         identity = attempt.cell.identity(plan.data.name)
         key = (attempt.cell.subset, *(identity[name] for name in ATTACK))
         attempts.setdefault(attempt.cell.system.system, {})[key] = attempt
-    for product in products if unprotected is not None else ():
-        if product.protects:
+    for product in products:
+        if product.protects and unprotected is not None:
             _plan_system(plan, product, unprotected, attempts)
 
 
