@@ -31,6 +31,7 @@ from pipeline.evaluation.run import (
     summarise_trainings,
 )
 from pipeline.evaluation.run_folder import RunFolder, recorded
+from pipeline.products.limits.plan import list_best_limits
 from pipeline.report.scorecard import runs as scorecards
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation, Machine
@@ -103,11 +104,12 @@ def plan(evaluation: Evaluation, progress: Progress | None = None) -> Planned:
     scorecards.prepare_scorecard(evaluation.recipe, evaluation.products.scorecard)
     machine = share_machine(evaluation)
     with begin_without_folder(evaluation, progress, machine.device) as run:
-        _, graph = run.plan(machine)
+        data, graph = run.plan(machine)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         rates = Rates.read(evaluation.paths.store.parent, machine.device, machine.threads)
         at_once = make_executor(evaluation, machine.device).at_once()
-        return describe_plan(graph.tasks, run.outcome, rates, at_once, notes)
+        limits = tuple(list_best_limits(data, evaluation.products.report.seed))
+        return describe_plan(graph.tasks, run.outcome, rates, at_once, notes, limits)
 
 
 def prepare(evaluation: Evaluation, progress: Progress | None = None) -> Prepared:

@@ -34,6 +34,7 @@ class Planned:
     Attributes:
         tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
         notes: what a reader should know of the attacks.
+        limits: how small a leak each list of trials can show at best.
         reasons: why each task that is not reused has to be computed.
         takes: what those of each stage take on this machine, as far as earlier runs measured it.
         all_takes: what all of them take.
@@ -46,6 +47,7 @@ class Planned:
 
     tasks: tuple[tuple[Task, bool], ...]
     notes: tuple[str, ...]
+    limits: tuple[str, ...] = ()
     reasons: Mapping[Task, Reason] = field(default_factory=dict)
     takes: Mapping[str, Takes] = field(default_factory=dict)
     all_takes: Takes = Takes(0.0, Estimate(), Estimate())
@@ -77,7 +79,12 @@ class Planned:
 
 
 def describe_plan(
-    tasks: Sequence[Task], outcome: Outcome, rates: Rates, at_once: int, notes: tuple[str, ...] = ()
+    tasks: Sequence[Task],
+    outcome: Outcome,
+    rates: Rates,
+    at_once: int,
+    notes: tuple[str, ...] = (),
+    limits: tuple[str, ...] = (),
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
     lacking = find_missing(tasks, outcome)
@@ -97,6 +104,7 @@ def describe_plan(
     return Planned(
         tuple((task, task not in lacking) for task in tasks),
         notes,
+        limits,
         {task: reasons.of(task, names) for task, names in lacking.items()},
         {name: takes([task for task in lacking if task.name == name]) for name in stages},
         of_all,

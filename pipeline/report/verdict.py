@@ -270,12 +270,13 @@ def list_limits(rows: Iterable[Row]) -> Iterator[str]:
         if row["chance"] == "within" and row["limit_reason"]:
             yield f"How small a leak of {row['system']} would have been seen cannot be said: {row['limit_reason']}."
         elif row["chance"] == "within" and not math.isnan(row["limit"]):
-            share = (
-                f"1 utterance in {int(1 / row['limit'])}"
-                if row["limit"] <= 0.5
-                else f"{format_percent(row['limit'])} % of utterances"
-            )
-            yield f"A leak of {row['system']} would have been seen if {share} had passed unprotected ({format_bits(row['limit_rise'])} bit)."
+            share, rise = describe_share(row["limit"]), format_bits(row["limit_rise"])
+            yield f"A leak of {row['system']} would have been seen if {share} had passed unprotected ({rise} bit)."
+
+
+def describe_share(share: float) -> str:
+    """A share of utterances, above 0, in words; never smaller than it is."""
+    return f"1 utterance in {int(1 / share)}" if share <= 0.5 else f"{math.ceil(100 * share)} % of all utterances"
 
 
 def find_lead(verdicts: Sequence[Verdict]) -> Verdict:

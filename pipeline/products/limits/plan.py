@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+import pandas as pd
+
+from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Input, Task
+from pipeline.metrics import MetricError
+from pipeline.metrics.phantoms import DetectionLimit, best_limit
 from pipeline.products import ProductKind
 from pipeline.products.limits import compute
 from pipeline.products.limits.collect import Limits, collect_limits
 from pipeline.products.strongest.collect import StrongestAttack
+from pipeline.report import verdict
+from pipeline.seeds import generator
 from pipeline.stages.plan import Attempt, Plan
 from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK
@@ -71,6 +79,42 @@ def _plan_system(
         )
     )
     plan.graph.products.append(Limits(product.identity, task.ref()))
+
+
+def list_best_limits(data: Prepared, seed: int) -> Iterator[str]:
+    """What limit of detection each list of trials can reach at best, in words, so that nobody spends a night on a list that can show
+    nothing. Lists of unknown speakers are left out."""
+    speakers = {
+        (row["set"], row["utterance"]): str(row["speaker"])
+        for row in data.manifest[["set", "utterance", "speaker"]].to_dict("records")
+    }
+    for name, trial_set in data.trials.items():
+        owners = {model: speakers.get((trial_set.enrolment_set, utterance), "") for model, utterance in
+                  trial_set.enrolment[["model", "utterance"]].itertuples(index=False)}  # fmt: skip
+        enrolled = [owners.get(model, "") for model in trial_set.trials["model"]]
+        spoken = [speakers.get((name, utterance), "") for utterance in trial_set.trials["utterance"]]
+        if not enrolled or "" in enrolled or "" in spoken:
+            continue
+        codes, _ = pd.factorize(np.array([*enrolled, *spoken]))
+        units, utterances = pd.factorize(trial_set.trials["utterance"])
+        counts = f"{name}: {len(set(enrolled))} speakers enrolled, {len(utterances)} utterances, {len(enrolled)} trials"
+        random = generator(seed, "best limit of detection", name, trial_set.digest)
+        try:
+            limit = best_limit(
+                codes[: len(enrolled)],
+                codes[len(enrolled) :],
+                units,
+                generator=random,
+                repeats=1,
+                replicates=100,
+                draws=100,
+            )
+        except MetricError as error:
+            limit = DetectionLimit(None, None, None, len(utterances), 0, str(error))
+        if limit.share is None:
+            yield f"{counts}; no leak can be told from chance ({limit.reason})"
+        else:
+            yield f"{counts}; at best, a leak of {verdict.describe_share(limit.share)} is seen"
 
 
 def _find_counterpart(attack: Mapping[str, str], others: Sequence[Mapping[str, str]], among: Sequence[int]) -> int:
