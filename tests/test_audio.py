@@ -53,13 +53,14 @@ def test_the_challenges_resampler_is_a_windowed_sinc_to_the_bit(rate: int, targe
     old, new = rate // math.gcd(rate, target), target // math.gcd(rate, target)
     zeros, cutoff = 6, 0.99 * min(old, new)
     width = math.ceil(zeros * old / cutoff)
-    places = torch.arange(-width, width + old, dtype=torch.float64)[None, None] / old
-    times = (torch.arange(0, -new, -1)[:, None, None] / new + places) * cutoff
+    # All of it in the precision of the waveform, as torchaudio has it.
+    places = torch.arange(-width, width + old, dtype=torch.float32)[None, None] / old
+    times = (torch.arange(0, -new, -1, dtype=torch.float32)[:, None, None] / new + places) * cutoff
     times = times.clamp(-zeros, zeros)
     window = torch.cos(times * math.pi / zeros / 2) ** 2
     times = times * math.pi
     sinc = torch.where(times == 0, torch.tensor(1.0).to(times), times.sin() / times)
-    kernel = (sinc * window * (cutoff / old)).float()
+    kernel = sinc * (window * (cutoff / old))
     padded = torch.nn.functional.pad(torch.from_numpy(wave)[None], (width, width + old))
     found = torch.nn.functional.conv1d(padded[:, None], kernel, stride=old).transpose(1, 2).reshape(-1)
     expected = found[: math.ceil(new * len(wave) / old)].numpy()

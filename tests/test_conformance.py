@@ -30,9 +30,9 @@ OWN = {
     "command": f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAM))} {{input}} {{output}} {{seed}}",
     "level": "speaker",
 }
-VALUES: dict[str, Mapping[str, Any]] = {"external": {"root": "/somewhere"}, "command": OWN} | dict.fromkeys(
-    list_names("families"), FEW
-)
+VALUES: dict[str, Mapping[str, Any]] = {"external": {"root": "/somewhere"}, "command": OWN} | {
+    name: FEW for name in list_names("families") if "replicates" in component("families", name).Settings.model_fields
+}
 
 
 @pytest.fixture(scope="session")

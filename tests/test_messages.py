@@ -64,7 +64,9 @@ def listing(root: Path = ROOT) -> str:
 
 
 def test_what_is_said_is_what_was_approved() -> None:
-    assert listing() == APPROVED.read_text(encoding="utf-8"), "see the difference after writing messages.txt anew"
+    assert listing() == APPROVED.read_text(encoding="utf-8"), (
+        "see the difference after: python -m tests.test_messages > tests/messages.txt"
+    )
 
 
 if __name__ == "__main__":

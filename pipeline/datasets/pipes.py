@@ -308,7 +308,7 @@ def _parse_ffmpeg(arguments: list[str]) -> Entry:
 _PROGRAMS: dict[str, Callable[[list[str]], Entry]] = {
     "flac": _parse_flac,
     "sox": _parse_sox,
-    "ffmpeg": _parse_ffmpeg,
     "sph2pipe": _parse_sph2pipe,
+    "ffmpeg": _parse_ffmpeg,
     "cat": _parse_cat,
 }

@@ -11,8 +11,8 @@ from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.names import join_few
 from pipeline.products import find_kinds
 from pipeline.products.averages import list_unformed
-from pipeline.products.bands import list_unranked
 from pipeline.products.checks.plan import plan_recordings
+from pipeline.products.conditions import list_unranked
 from pipeline.stages.backends.plan import plan_back_ends
 from pipeline.stages.features.plan import Features, Need
 from pipeline.stages.graph import Graph, Measurement

@@ -95,7 +95,7 @@ OF_STRONGEST = (
 
 def list_rows(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
     """The rows of one subset with what they show."""
-    return [row for row in results.records(board) if row["subset"] == subset]
+    return [verdict.complete_row(row) for row in results.records(board) if row["subset"] == subset]
 
 
 def order_subsets(board: pd.DataFrame) -> list[str]:

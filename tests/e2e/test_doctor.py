@@ -77,7 +77,7 @@ def test_weights_are_told_by_checksum_and_are_a_fault_where_they_were_asked_for(
     path.parent.mkdir(parents=True)
     path.write_bytes(b"weights")
     status, lines = doctor(*asked)
-    assert status == 4 and "are not those of resemblyzer 0.1.4" in only(lines, "fault weights extractor ge2e")[0]
+    assert status == 4 and "are not those of resemblyzer==0.1.4" in only(lines, "fault weights extractor ge2e")[0]
     sha256 = hashlib.sha256(b"weights").hexdigest()
     monkeypatch.setattr(ge2e, "WHEEL", ge2e.WheelFile(**{**vars(ge2e.WHEEL), "sha256": sha256}))
     status, lines = doctor(*asked)

@@ -55,7 +55,7 @@ def test_a_model_that_lacks_a_recording_has_no_value_or_is_marked(
     short = {f"toy_trials_{_sex(root, speaker)}", "toy (mean of f and m)"}
     assert set(found[one].index.get_level_values("subset")) == short
     assert found.loc[one, "value"].isna().all() and found.loc[others, "value"].notna().any()
-    assert found.loc[one, "reason"].str.contains(f"1 model is made of fewer .*{speaker} without {lost}").all()
+    assert found.loc[one, "reason"].str.contains(f"models made of fewer .*: 1 .*{speaker} without {lost}").all()
 
     # The remedy: it is left out, marked and named, and the exit status says so.
     status, _, err = command(*given, "allow_partial=true")

@@ -150,8 +150,8 @@ def on_original(own: float | None, other: float | None = None) -> Finding:
         other: that of the attacker trained on original speech, on the same; one of the two has to be there.
     """
     shown = [
-        f"{name} {_percent(eer)}"
-        for name, eer in (("this attacker", own), ("one trained on it", other))
+        f"{name} an EER of {_percent(eer)}"
+        for name, eer in (("this attacker has", own), ("an attacker trained on original speech has", other))
         if eer is not None
     ]
     value = own if own is not None else other
@@ -163,7 +163,7 @@ def on_original(own: float | None, other: float | None = None) -> Finding:
         end = (
             ": it cannot recognise even unprotected speakers; speech unlike its training data explains only part of it"
         )
-    sentence = f"EER on original speech of the same trials: {', '.join(shown)}"
+    sentence = f"On original speech of the same trials, {' and '.join(shown)}"
     return Finding("on_original", value, "fraction", f"{sentence}{end}.", bool(end))
 
 

@@ -99,8 +99,8 @@ def make_answer(evaluation: runs.Evaluation) -> Answer | None:
 
 def _label_rows(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
-    names = [evaluation.name(str(row["system"]), str(row["run_id"])) for row in results.records(table)]
-    return [*results.records(table.assign(label=names))]
+    rows = [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in results.records(table)]
+    return [verdict.complete_row(row) if "d_ece_corrected" in row else row for row in rows]
 
 
 def _write_sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pipeline.products import find_eer_definition
-from pipeline.products.bands import rank
+from pipeline.products.conditions import rank
 from pipeline.report.leaderboard import tabulate_conditions
 from pipeline.report.table import to_latex, to_markdown, to_text
 from pipeline.tables import answers, results
