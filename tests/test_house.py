@@ -145,6 +145,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/families/cece/__init__.py": f"{WORD}: f0 and f1 are two runs",
         "pipeline/families/cece/profile.py": f"{WORD}: f0 and f1 are two runs",
         "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
+        "pipeline/extractors/prosody.py": "prosody hears pitch by the tracker and with the settings of f0",
     },
     ("extractors", "text"): {
         "pipeline/cli/help.py": f"{WORD}: the type of a field",
@@ -188,6 +189,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
         "pipeline/extractors/f0/__init__.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
         "pipeline/extractors/f0/pyin.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
+        "pipeline/extractors/prosody.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
         "pipeline/protocol/halves.py": MESSAGE,
     },
     ("families", "vsm"): {
@@ -334,13 +336,14 @@ VAGUE_IDENTIFIERS = {
     "one", "found", "made", "said", "held", "known", "several", "given", "asked", "whole", "there", "ours", "theirs",
 }  # fmt: skip
 """The same of variables, parameters and attributes."""
-STILL_VAGUE = 54
+STILL_VAGUE = 0
 """Functions and classes that have such a name yet: fewer each time, and none in the end."""
-STILL_VAGUE_IDENTIFIERS = 2281
+STILL_VAGUE_IDENTIFIERS = 23
 AT_THE_ROOT = {
     ".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "conf", "data_manifests", "pipeline", "pyproject.toml",
     "recipes", "tests",
 }  # fmt: skip
+MOST_FILES, MOST_LINES = 348, 68_400
 LARGEST_FILE = 1_000_000
 
 
@@ -368,6 +371,15 @@ def test_names_can_be_searched_for() -> None:
     count = sum(name in VAGUE_IDENTIFIERS for tree in TREES.values() for name in identifiers(tree))
     assert count <= STILL_VAGUE_IDENTIFIERS
     assert not [name for name in vague if name.startswith("pipeline/engine/")]
+
+
+def test_the_house_grows_no_further() -> None:
+    """Whoever adds looks for what goes: these only ever become smaller."""
+    assert len(SOURCES) <= MOST_FILES
+    assert (
+        sum(path.read_text(encoding="utf-8").count("\n") for path in map(ROOT.__truediv__, map(str, SOURCES)))
+        <= MOST_LINES
+    )
 
 
 def tracked() -> list[Path]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, Feature, numeric
-from pipeline.extractors.phones import activity
+from pipeline.nets import activity
 from pipeline.nets.embedding import find_fault
 
 if TYPE_CHECKING:

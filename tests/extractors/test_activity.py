@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import audio
 from pipeline.datasets.synthetic import make_speaker, make_utterance
-from pipeline.extractors.phones.activity import FRAME, detect, powers
+from pipeline.nets.activity import FRAME, detect, powers
 
 
 def wave(index: int, seconds: float = 4.0) -> np.ndarray:

@@ -17,10 +17,10 @@ from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
 from pipeline.extractors.phones import network as vqvae
-from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import PhonesTrainerSettings, Trainer
 from pipeline.files import file_digest
 from pipeline.nets import waveforms as packed
+from pipeline.nets.activity import detect, powers
 
 SMALL = PhonesTrainerSettings(
     channels=32, codes=48, dimension=16, steps=120, batch=12, crop_seconds=0.5, learning_rate=4e-3

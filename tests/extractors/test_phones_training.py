@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import DataError
 from pipeline.extractors.phones import network as vqvae
-from pipeline.extractors.phones.activity import detect, powers
 from pipeline.extractors.phones.training import Crops, PhonesTrainerSettings, Trainer
+from pipeline.nets.activity import detect, powers
 from pipeline.nets.waveforms import Waveforms, pack_waveforms
 
 TINY = PhonesTrainerSettings(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.extractors.phones import activity
 from pipeline.extractors.prosody import (
     FRAME,
     NAMES,
@@ -16,6 +15,7 @@ from pipeline.extractors.prosody import (
     describe_timing,
     describe_voicing,
 )
+from pipeline.nets import activity
 
 VOICED, PAUSE = 0.4, 0.3
 """Seconds of each voiced run, and of the silence between two."""

@@ -16,7 +16,7 @@ from pipeline import metrics
 from pipeline.cli.compose import compose
 from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import mover
-from pipeline.products import averages, bands
+from pipeline.products import averages, conditions
 from pipeline.protocol import trials
 from pipeline.stages.settings import Average
 from pipeline.tables import results
@@ -305,9 +305,9 @@ def test_challenges_rank_by_the_attackers_that_adapt_unless_one_is_named() -> No
     assert evaluation.products.bands is not None and evaluation.products.bands.subset == "mean (of f and m)", (
         "an average by its label"
     )
-    assert bands._rankers(evaluation) == ["semi_informed"] and not list(averages.list_unformed(evaluation, ["x"]))
+    assert conditions._rankers(evaluation) == ["semi_informed"] and not list(averages.list_unformed(evaluation, ["x"]))
     named = compose([*asked, "bands={subset: x, edges: [0.1], attacker: ignorant}"])[0]
-    assert bands._rankers(named) == ["ignorant"]
+    assert conditions._rankers(named) == ["ignorant"]
     none = compose(["dataset=synthetic", "attacker=[ignorant]", "bands={subset: x, edges: [0.1]}"])[0]
-    (said,) = bands.list_unranked(none, ["x"])
+    (said,) = conditions.list_unranked(none, ["x"])
     assert "by the strongest attack alone: no chosen attacker adapts" in said

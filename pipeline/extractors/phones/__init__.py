@@ -20,8 +20,8 @@ import numpy as np
 from pipeline import audio, contracts
 from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ModelMissing
-from pipeline.extractors.phones import activity
 from pipeline.extractors.phones.training import WEIGHTS, PhonesTrainerSettings, Trainer
+from pipeline.nets import activity
 from pipeline.nets.embedding import find_fault, inference
 from pipeline.nets.histograms import pool_histograms
 from pipeline.weights.find import take_from_folder
@@ -39,7 +39,7 @@ class PhonesSettings(ComponentSettings):
         source: ``trained`` (the run trains the network on the data set's training speakers) or a folder that holds
             ``phones.safetensors``. It stays out of keys: the digest of the weights is in them.
         training: how the network is trained.
-        range_db, floor_dbfs, hangover: which 20 ms are active, see :mod:`pipeline.extractors.phones.activity`.
+        range_db, floor_dbfs, hangover: which 20 ms are active, see :mod:`pipeline.nets.activity`.
         batch_seconds: padded audio that goes through the network at a time on a GPU.
     """
 

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipeline.errors import DataError
-from pipeline.extractors.phones.activity import FRAME
+from pipeline.nets.activity import FRAME
 
 SAMPLE_RATE = 16_000
 HOP, WINDOW, FFT = 160, 400, 400

@@ -16,7 +16,7 @@ import numpy as np
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, Waveforms, numeric
 from pipeline.errors import DataError
-from pipeline.extractors.phones.activity import FRAME, detect, powers
+from pipeline.nets.activity import FRAME, detect, powers
 from pipeline.nets.checkpoints import Checkpoints
 from pipeline.nets.training import (
     Course,
