@@ -157,7 +157,7 @@ def detection_limit(
         >>> target = np.arange(2000) % 10 == 0
         >>> phantoms = PhantomTrials(random.normal(size=2000), random.normal(size=2000) + 9.0 * target, target, unit)
         >>> limit = detection_limit([phantoms], 0.05, generator=random, draws=400)
-        >>> 0.01 < limit.share < 0.1
+        >>> 0.1 < limit.share < 0.2
         True
     """
     units = _count_units(parts, weights)

@@ -69,6 +69,27 @@ class Measurement(Product):
     is_essential = True
 
 
+@dataclass(frozen=True)
+class StrongestAttack(Product):
+    """The strongest attack on a system; its identity has ``dataset``, ``system`` and ``system_level``.
+
+    Attributes:
+        ref: the artefact (:func:`pipeline.products.strongest.compute.choose_strongest`).
+        attacks: columns of the results schema of each attack, by its number.
+        subsets: where each is tried.
+        untried: attackers with extractors that were chosen, and have no attack on the system.
+        protects: whether it is a system that protects.
+    """
+
+    ref: Ref
+    attacks: tuple[Mapping[str, str], ...]
+    subsets: Mapping[str, tuple[int, ...]]
+    untried: tuple[str, ...]
+    protects: bool
+
+    needs_rank = True
+
+
 P = TypeVar("P", bound=Product)
 
 

@@ -54,7 +54,7 @@ def stage(out: str, name: str) -> list[str]:
 
 def test_a_finished_run_and_one_of_which_nothing_is_known(command: Command, tmp_path: Path) -> None:
     out = command("plan", status=0).out
-    assert out.splitlines()[-1] == "in all: 29 tasks, nothing to compute"
+    assert out.splitlines()[-1] == "in all: 30 tasks, nothing to compute"
     assert stage(out, "extract") == ["extract: 6 reused, 0 to compute"]
     out = command("plan", "paths.root=other", status=0).out
     (first, *reasons) = stage(out, "extract")
@@ -82,7 +82,7 @@ def test_each_kind_of_reason(command: Command, tmp_path: Path) -> None:
     out = command("plan", "--tasks").out
     reasons = sorted(line.partition(": ")[2] for line in stage(out, "anonymise")[1:])
     assert reasons == ["input audio differs", "reused", "reused"]
-    assert len([line for line in out.splitlines() if line.startswith("  ")]) == 29
+    assert len([line for line in out.splitlines() if line.startswith("  ")]) == 30
     assert "--task" in command("plan", "--task", status=2).err
 
 

@@ -457,7 +457,7 @@ def test_a_target_at_minus_infinity_makes_c_ece_minus_infinity():
 def test_every_field_of_a_result_says_its_unit_and_meaning():
     results = [getattr(m, name) for name in dir(m)]
     results = [r for r in results if isinstance(r, type) and dataclasses.is_dataclass(r)]
-    inputs = (m.Trials, m.Calibration, m.Ranks, m.BySpeaker, m.ByIdentity, m.Attacks, m.LeaveOneOut)
+    inputs = (m.Trials, m.PhantomTrials, m.Calibration, m.Ranks, m.BySpeaker, m.ByIdentity, m.Attacks, m.LeaveOneOut)
     results = [r for r in results if r not in inputs]
     assert len(results) > 12
     units = {"", "bit", "nat", "dB", "log10", "fraction", "count", "label"}

@@ -111,16 +111,21 @@ def test_gaps_without_their_numbers_are_not_there():
 @pytest.mark.parametrize(
     ("own", "other", "flagged", "part"),
     [
-        (words.WORKS, 0.05, False, "this attacker 20.0 %, one trained on it 5.0 %."),
+        (
+            words.WORKS,
+            0.05,
+            False,
+            "this attacker has an EER of 20.0 % and an attacker trained on original speech has an EER of 5.0 %.",
+        ),
         (
             words.WORKS + STEP,
             0.05,
             True,
-            "20.1 %, one trained on it 5.0 %: it cannot recognise even unprotected speakers",
+            "trained on original speech has an EER of 5.0 %: it cannot recognise even unprotected speakers",
         ),
         (words.WORKS + STEP, None, True, "20.1 %: it cannot recognise even unprotected speakers"),
         (0.1, words.WORKS + STEP, True, "20.1 %: these trials or this extractor are too hard"),
-        (None, 0.1, False, "one trained on it 10.0 %."),
+        (None, 0.1, False, "an attacker trained on original speech has an EER of 10.0 %."),
         (None, 0.3, True, "30.0 %: these trials or this extractor are too hard"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_run_says_how_small_a_leak_it_would_have_seen(tmp_path: Path, command:
 def test_a_plan_says_what_its_lists_can_show_at_best(tmp_path: Path, command: Command) -> None:
     root = toy.corpus(tmp_path / "data", speakers=12, utterances=4)
     few = toy.corpus(tmp_path / "few", speakers=4, utterances=4)
-    words = ("recipe=kaldi", "system=[original]", "extractor=[f0]", "attacker=[ignorant]", "metric=[asv]")
+    words = ("recipe=kaldi", "system=[original]", "extractor=[prosody]", "attacker=[ignorant]", "metric=[asv]")
     screen = command("plan", *words, f"dataset.root={root}", status=0).screen
     assert "toy_trials_f: 6 speakers enrolled, 12 utterances, 72 trials; at best, a leak of 1 utterance in" in screen
     screen = command("plan", *words, f"dataset.root={few}", status=0).screen

@@ -16,7 +16,7 @@ TABLES = {"rows": results.COLUMNS, **answers.TABLES}
 
 def documented(name: str) -> list[str]:
     """The columns in the table of the document that begins with a table's name."""
-    begins = "The columns from" if name == "rows" else f"`{name}`: a row a"
+    begins = "Schema 2; the columns from" if name == "rows" else f"`{name}`: a row a"
     (after,) = re.findall(rf"^{re.escape(begins)}.*?\n\n((?:\|.*\n)+)", DOCUMENT, re.MULTILINE)
     return [column for line in after.splitlines()[2:] for column in re.findall(r"`(\w+)`", line.split("|")[1])]
 

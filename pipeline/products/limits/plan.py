@@ -15,9 +15,9 @@ from pipeline.metrics.phantoms import DetectionLimit, best_limit
 from pipeline.products import ProductKind
 from pipeline.products.limits import compute
 from pipeline.products.limits.collect import Limits, collect_limits
-from pipeline.products.strongest.collect import StrongestAttack
 from pipeline.report import verdict
 from pipeline.seeds import generator
+from pipeline.stages.graph import StrongestAttack
 from pipeline.stages.plan import Attempt, Plan
 from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK

@@ -14,7 +14,7 @@ from pipeline.metrics import holm, shared_ranks
 from pipeline.products import Collection as Collected
 from pipeline.products.strongest.compute import ATTACKS, ROWS, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.stages.graph import Product
+from pipeline.stages.graph import Product, StrongestAttack
 from pipeline.stages.settings import list_averages
 from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
@@ -25,27 +25,6 @@ ALPHA = 0.05
 LEAST_PRIVATE = {"alid": max, "mean_d": max, "idr": max, "deid": min, "g_vd": max}
 STATUSES = ("ok", "partial", "incomplete")
 UNITS = {"d_ece": "bit", "eer": "fraction"}
-
-
-@dataclass(frozen=True)
-class StrongestAttack(Product):
-    """The strongest attack on a system; its identity has ``dataset``, ``system`` and ``system_level``.
-
-    Attributes:
-        ref: the artefact (:func:`pipeline.products.strongest.compute.choose_strongest`).
-        attacks: columns of the results schema of each attack, by its number.
-        subsets: where each is tried.
-        untried: attackers with extractors that were chosen, and have no attack on the system.
-        protects: whether it is a system that protects.
-    """
-
-    ref: Ref
-    attacks: tuple[Mapping[str, str], ...]
-    subsets: Mapping[str, tuple[int, ...]]
-    untried: tuple[str, ...]
-    protects: bool
-
-    needs_rank = True
 
 
 @dataclass(frozen=True)

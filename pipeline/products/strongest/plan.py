@@ -12,8 +12,9 @@ from pipeline.engine.task import Input, Ref, Task, Work
 from pipeline.errors import ConfigError
 from pipeline.products import ProductKind
 from pipeline.products.strongest import compute
-from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair, collect_strongest
+from pipeline.products.strongest.collect import Candidate, SystemPair, collect_strongest
 from pipeline.products.strongest.compute import Listed, Sets, Two
+from pipeline.stages.graph import StrongestAttack
 from pipeline.stages.plan import Attempt, Plan
 from pipeline.stages.settings import list_averages
 from pipeline.tables.answers import ATTACK
