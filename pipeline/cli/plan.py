@@ -60,7 +60,7 @@ def lines(planned: Planned, each: bool) -> Iterator[str]:
                 yield f"  {task.label}: {'reused' if is_stored else planned.reasons[task]}"
         else:
             yield from _reasons([(task, planned.reasons[task]) for task, is_stored in by_stage[name] if not is_stored])
-    yield from planned.limits
+    yield from planned.foreseen
     yield from _summarise(planned)
 
 

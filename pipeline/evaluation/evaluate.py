@@ -31,7 +31,7 @@ from pipeline.evaluation.run import (
     summarise_trainings,
 )
 from pipeline.evaluation.run_folder import RunFolder, recorded
-from pipeline.products.limits.plan import list_best_limits
+from pipeline.products import find_kinds
 from pipeline.report.scorecard import runs as scorecards
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation, Machine
@@ -108,8 +108,8 @@ def plan(evaluation: Evaluation, progress: Progress | None = None) -> Planned:
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         rates = Rates.read(evaluation.paths.store.parent, machine.device, machine.threads)
         at_once = make_executor(evaluation, machine.device).at_once()
-        limits = tuple(list_best_limits(data, evaluation.products.report.seed))
-        return describe_plan(graph.tasks, run.outcome, rates, at_once, notes, limits)
+        foreseen = tuple(line for kind in find_kinds() for line in kind.foresee(data, evaluation))
+        return describe_plan(graph.tasks, run.outcome, rates, at_once, notes, foreseen)
 
 
 def prepare(evaluation: Evaluation, progress: Progress | None = None) -> Prepared:

@@ -34,7 +34,7 @@ class Planned:
     Attributes:
         tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
         notes: what a reader should know of the attacks.
-        limits: how small a leak each list of trials can show at best.
+        foreseen: what products could show at best, by the data alone.
         reasons: why each task that is not reused has to be computed.
         takes: what those of each stage take on this machine, as far as earlier runs measured it.
         all_takes: what all of them take.
@@ -47,7 +47,7 @@ class Planned:
 
     tasks: tuple[tuple[Task, bool], ...]
     notes: tuple[str, ...]
-    limits: tuple[str, ...] = ()
+    foreseen: tuple[str, ...] = ()
     reasons: Mapping[Task, Reason] = field(default_factory=dict)
     takes: Mapping[str, Takes] = field(default_factory=dict)
     all_takes: Takes = Takes(0.0, Estimate(), Estimate())
@@ -84,7 +84,7 @@ def describe_plan(
     rates: Rates,
     at_once: int,
     notes: tuple[str, ...] = (),
-    limits: tuple[str, ...] = (),
+    foreseen: tuple[str, ...] = (),
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
     lacking = find_missing(tasks, outcome)
@@ -104,7 +104,7 @@ def describe_plan(
     return Planned(
         tuple((task, task not in lacking) for task in tasks),
         notes,
-        limits,
+        foreseen,
         {task: reasons.of(task, names) for task, names in lacking.items()},
         {name: takes([task for task in lacking if task.name == name]) for name in stages},
         of_all,

@@ -21,7 +21,7 @@ from pipeline.nets import activity
 from pipeline.nets.embedding import find_fault
 
 if TYPE_CHECKING:
-    from pipeline.extractors.f0.pyin import Pitch
+    from pipeline.nets.pyin import Pitch
 
 VERSION = "prosody 1"
 
@@ -70,22 +70,13 @@ class Extractor(contracts.Extractor):
     sample_rate = RATE
 
     def __init__(self, settings: ProsodySettings, weights: Path | None, device: str, threads: int) -> None:
-        from pipeline.extractors.f0 import F0Settings
-        from pipeline.extractors.f0.pyin import Tracker
+        from pipeline.nets import pyin
 
         super().__init__(settings, weights, device, threads)
-        pitch = F0Settings()
-        self.tracker = Tracker(
-            RATE,
-            pitch.fmin,
-            pitch.fmax,
-            pitch.frame,
-            HOP,
-            "srd",
-            pitch.beta_parameters,
-            pitch.boltzmann_parameter,
-            pitch.no_trough_prob,
-        )
+        self.tracker = pyin.Tracker(
+            RATE, frame=pyin.FRAME, hop=HOP, mode="srd",
+            beta_parameters=pyin.BETA, boltzmann_parameter=pyin.BOLTZMANN, no_trough_prob=pyin.NO_TROUGH,
+        )  # fmt: skip
         self.dimension = len(NAMES)
 
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:

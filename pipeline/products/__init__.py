@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,11 @@ def do_nothing(_: Any) -> None:
     """The hook of a product that has nothing to do there."""
 
 
+def foresee_nothing(data: Prepared, evaluation: Evaluation) -> Iterable[str]:
+    """What a product says before any compute that has nothing to say."""
+    return ()
+
+
 @dataclass(frozen=True)
 class ProductKind:
     """The hooks of a kind of product.
@@ -65,12 +70,14 @@ class ProductKind:
         plan: adds tasks and products to the graph.
         collect: reads what the tasks left, and adds tables.
         needs_speech: whether there is nothing to plan where score files are evaluated.
+        foresee: says of the data, before any compute, what the product could show at best.
     """
 
     order: int
     plan: Callable[[Plan], None] = do_nothing
     collect: Callable[[Collection], None] = do_nothing
     needs_speech: bool = True
+    foresee: Callable[[Prepared, Evaluation], Iterable[str]] = foresee_nothing
 
 
 @functools.cache

@@ -200,7 +200,6 @@ def write_legend(board: pd.DataFrame) -> Iterator[str]:
     yield "EER: lowest of all attacks; D_ECE: highest, corrected. Rank: 1 + systems shown to disclose less"
     if (board["chance"] == "within").any():
         yield f"{WITHIN} {NOTHING}"
-        yield from verdict.list_limits(results.records(board))
     if (board["status"] == "partial").any():
         yield f"{PARTIAL} does not stand on everything that was expected"
 

@@ -70,7 +70,7 @@ def _pyin(name: str, rate: int, frame: int) -> Row:
     import librosa
     from threadpoolctl import threadpool_limits
 
-    from pipeline.extractors.f0.pyin import Tracker
+    from pipeline.nets.pyin import Tracker
 
     waves = [wave.astype(np.float64) for wave in files(6, 6.0, rate)]
     tracker = Tracker(rate, frame=frame, hop=rate // 100)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.extractors import f0
-from pipeline.extractors.f0.pyin import Tracker
+from pipeline.nets.pyin import Tracker
 
 
 @pytest.fixture(scope="module")

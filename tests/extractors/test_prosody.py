@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.extractors import f0
 from pipeline.extractors.prosody import (
     FRAME,
     NAMES,
@@ -52,6 +53,10 @@ def test_pitch_that_is_known(extractor: Extractor) -> None:
     assert numbers["spread of log F0"] == pytest.approx(step / np.sqrt(12), abs=0.01)
     assert numbers["range of log F0"] == pytest.approx(0.9 * step, abs=0.03)
     assert numbers["slope of log F0"] == pytest.approx(step / VOICED, abs=0.1)
+
+
+def test_pitch_is_tracked_as_by_default_for_histograms_of_f0(extractor: Extractor) -> None:
+    assert extractor.tracker == f0.Extractor(f0.F0Settings(), None, "cpu", 1).tracker
 
 
 def test_runs_and_pauses_that_are_known(extractor: Extractor) -> None:

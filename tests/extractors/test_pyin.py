@@ -12,8 +12,8 @@ import soundfile
 from scipy.signal import resample_poly
 
 from pipeline.datasets.synthetic import make_speaker, make_utterance
-from pipeline.extractors.f0 import pyin
-from pipeline.extractors.f0.pyin import Tracker
+from pipeline.nets import pyin
+from pipeline.nets.pyin import Tracker
 
 STRICT: dict[str, Any] = {
     "frame": 248,

@@ -16,9 +16,10 @@ import torch
 from scipy.signal import resample_poly
 
 from pipeline.datasets.synthetic import make_speaker, make_utterance
-from pipeline.extractors.f0 import pyin, pyin_torch
-from pipeline.extractors.f0.pyin import Pitch, Tracker
+from pipeline.extractors.f0 import pyin_torch
 from pipeline.extractors.f0.pyin_torch import Batched
+from pipeline.nets import pyin
+from pipeline.nets.pyin import Pitch, Tracker
 
 OURS: dict[str, Any] = {"beta_parameters": (2.0, 10.0), "boltzmann_parameter": 8.0, "no_trough_prob": 0.0}
 

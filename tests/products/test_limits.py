@@ -15,7 +15,7 @@ from pipeline.engine.task import Task
 from pipeline.metrics import d_ece_oracle
 from pipeline.products.limits import compute
 from pipeline.products.limits.compute import CURVES, LIMITS, Attacked
-from pipeline.products.limits.plan import _find_counterpart
+from pipeline.products.limits.plan import find_counterpart
 from pipeline.products.strongest.compute import ROWS, Sets
 from tests import toy
 from tests.products.test_strongest import answered, attacked, given, read, table
@@ -86,7 +86,7 @@ def test_the_counterpart_has_the_same_extractor_and_back_end_or_is_the_next_best
     names = ("extractor", "backend")
     others = [dict(zip(names, pair)) for pair in (("ecapa", "cosine"), ("campplus", "cosine"), ("campplus", "wccn"))]
     for (extractor, backend), number in {("campplus", "wccn"): 2, ("campplus", "plda"): 1, ("f0", "cosine"): 0}.items():
-        assert _find_counterpart({"extractor": extractor, "backend": backend}, others, (0, 1, 2)) == number
+        assert find_counterpart({"extractor": extractor, "backend": backend}, others, (0, 1, 2)) == number
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from pipeline.nets.embedding import find_fault
 from pipeline.nets.histograms import pool_histograms
 
 if TYPE_CHECKING:
-    from pipeline.extractors.f0.pyin import Pitch
+    from pipeline.nets.pyin import Pitch
 
 VERSION = "f0 2"
 
@@ -96,7 +96,7 @@ class Extractor(contracts.Extractor):
     pool = staticmethod(pool_histograms)
 
     def __init__(self, settings: F0Settings, weights: Path | None, device: str, threads: int) -> None:
-        from pipeline.extractors.f0.pyin import Tracker
+        from pipeline.nets.pyin import Tracker
 
         super().__init__(settings, weights, device, threads)
         self.tracker = Tracker(
@@ -139,7 +139,7 @@ class Extractor(contracts.Extractor):
     def _track_by_librosa(self, wave: np.ndarray) -> Pitch:
         import librosa
 
-        from pipeline.extractors.f0.pyin import Pitch
+        from pipeline.nets.pyin import Pitch
 
         settings, tracker = self.settings, self.tracker
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""pYIN in torch, many files beside each other: the form of :mod:`pipeline.extractors.f0.pyin` for a GPU, in float64.
+"""pYIN in torch, many files beside each other: the form of :mod:`pipeline.nets.pyin` for a GPU, in float64.
 
 The files lie behind each other on one grid of hops, so that the frames of all of them are one view of one signal.
 Troughs and candidates are flat lists, without a fixed number a frame. The trellis goes through time once for all files:
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pipeline.extractors.f0.pyin import LOG_TINY, TINY, Pitch, Tracker, threshold_prior, transitions
+from pipeline.nets.pyin import LOG_TINY, TINY, Pitch, Tracker, threshold_prior, transitions
 
 FRAMES = 400_000
 """Frames in a batch: the trellis of 335 bins takes 5.4 kB a frame, so 2.2 GB, and the rest 1 GB at most."""

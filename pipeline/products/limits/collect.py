@@ -51,4 +51,4 @@ def collect_limits(collected: Collection) -> None:
         for part in curves
     ]
     if sum(map(len, shown)):
-        pd.concat(shown).to_parquet(collected.folder / FIGURES / f"{CURVES}", index=False)
+        pd.concat(shown).to_parquet(collected.folder / FIGURES / CURVES, index=False)

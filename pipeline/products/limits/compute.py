@@ -19,8 +19,8 @@ VERSION = "limits of detection 1"
 
 STRONGEST, LIMITS, CURVES = "rows.parquet", "limits.parquet", "leak_curves.parquet"
 """What the strongest attack left, and what is written here."""
-UNITS = {"utterance": "utterance", "speaker": "speaker"}
-"""What leaks as a whole, with the column of scores that tells it."""
+UNITS = ("utterance", "speaker")
+"""What leaks as a whole: columns of the scores."""
 DRAWS, FEWEST_DRAWS, TRIALS = 2000, 400, 20_000
 """Draws of a limit: fewer, in proportion, where there are more than so many trials."""
 
@@ -83,13 +83,13 @@ def _measure(
     if row["reason"] or pd.isna(row["null_high"]):
         raise MetricError(row["reason"] or row["null_reason"] or "there is no null band")
     tables = list(_read_phantoms(attacked, work, row, weights))
-    names = pd.Index(sorted(set().union(*(table[UNITS[unit]] for table in tables))))
+    names = pd.Index(sorted(set().union(*(table[unit] for table in tables))))
     parts = [
         PhantomTrials(
             table["score"].to_numpy(np.float64),
             table["original"].to_numpy(np.float64),
             table["target"].to_numpy(bool),
-            names.get_indexer(table[UNITS[unit]]),
+            names.get_indexer(table[unit]),
         )
         for table in tables
     ]

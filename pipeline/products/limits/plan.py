@@ -19,8 +19,11 @@ from pipeline.report import verdict
 from pipeline.seeds import generator
 from pipeline.stages.graph import StrongestAttack
 from pipeline.stages.plan import Attempt, Plan
-from pipeline.stages.settings import list_averages
+from pipeline.stages.settings import Evaluation, list_averages
 from pipeline.tables.answers import ATTACK
+
+MOST_FORESEEN = 200_000
+"""Trials of a list that a plan still looks at: it takes about 20 s of a core."""
 
 
 def plan_limits(plan: Plan) -> None:
@@ -57,7 +60,7 @@ def _plan_system(
             add_scores("scores", place, product, subset, number)
             among = unprotected.subsets.get(subset, ())
             if among:
-                alike = _find_counterpart(product.attacks[number], unprotected.attacks, among)
+                alike = find_counterpart(product.attacks[number], unprotected.attacks, among)
                 counterparts[subset][number] = alike
                 add_scores("original", place, unprotected, subset, alike)
     means = {mean.subset: dict(mean.weights) for mean in list_averages(plan.evaluation, plan.data.trials).values()}
@@ -81,7 +84,7 @@ def _plan_system(
     plan.graph.products.append(Limits(product.identity, task.ref()))
 
 
-def list_best_limits(data: Prepared, seed: int) -> Iterator[str]:
+def foresee_limits(data: Prepared, evaluation: Evaluation) -> Iterator[str]:
     """What limit of detection each list of trials can reach at best, in words, so that nobody spends a night on a list that can show
     nothing. Lists of unknown speakers are left out."""
     speakers = {
@@ -98,7 +101,10 @@ def list_best_limits(data: Prepared, seed: int) -> Iterator[str]:
         codes, _ = pd.factorize(np.array([*enrolled, *spoken]))
         units, utterances = pd.factorize(trial_set.trials["utterance"])
         counts = f"{name}: {len(set(enrolled))} speakers enrolled, {len(utterances)} utterances, {len(enrolled)} trials"
-        random = generator(seed, "best limit of detection", name, trial_set.digest)
+        if len(enrolled) > MOST_FORESEEN:
+            yield f"{counts}; what leak it can show at best is not worked out for so many trials"
+            continue
+        random = generator(evaluation.products.report.seed, "best limit of detection", name, trial_set.digest)
         try:
             limit = best_limit(
                 codes[: len(enrolled)],
@@ -117,7 +123,7 @@ def list_best_limits(data: Prepared, seed: int) -> Iterator[str]:
             yield f"{counts}; at best, a leak of {verdict.describe_share(limit.share)} is seen"
 
 
-def _find_counterpart(attack: Mapping[str, str], others: Sequence[Mapping[str, str]], among: Sequence[int]) -> int:
+def find_counterpart(attack: Mapping[str, str], others: Sequence[Mapping[str, str]], among: Sequence[int]) -> int:
     """The attack on unprotected speech that is the most like one on a system: of its extractor and back end, or of its extractor, or the
     first."""
     for columns in (("extractor", "backend"), ("extractor",), ()):
@@ -127,4 +133,4 @@ def _find_counterpart(attack: Mapping[str, str], others: Sequence[Mapping[str, s
     raise AssertionError("no attack on unprotected speech")
 
 
-KIND = ProductKind(order=35, plan=plan_limits, collect=collect_limits, needs_speech=False)
+KIND = ProductKind(order=35, plan=plan_limits, collect=collect_limits, needs_speech=False, foresee=foresee_limits)

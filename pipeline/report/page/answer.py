@@ -191,7 +191,6 @@ def _tabulate_further(rows: Sequence[Row]) -> Table | None:
 def _write_notes(rows: Sequence[Row], heads: Sequence[Measure], of_several_runs: bool) -> Iterator[str]:
     if any(row["chance"] == "within" for row in rows):
         yield f"~ {NOTHING}."
-        yield from verdict.list_limits(rows)
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
     yield NO_RANK if of_several_runs else RANK

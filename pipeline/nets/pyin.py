@@ -26,10 +26,15 @@ from scipy.stats import beta
 
 from pipeline.nets.compiled import compiled
 
+VERSION = "pyin 1"
+
 TINY = float(np.finfo(np.float64).tiny)
 LOG_TINY = float(np.log(TINY))
 THRESHOLDS = 100
 BLOCK = 4096  # frames between the checkpoints of the path
+
+FRAME, BETA, BOLTZMANN, NO_TROUGH = 248, (2.0, 10.0), 8.0, 0.0
+"""Settings for speech at 8 kHz and 65 to 450 Hz, chosen on evidence: the defaults of the F0 extractor, which says which."""
 
 
 @dataclass(frozen=True)
